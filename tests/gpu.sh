@@ -2,7 +2,7 @@
 # Tests the cuda device and the nccl communicator on a machine with an NVIDIA GPU, and measures them there, in parts.
 # Usage: sh tests/gpu.sh [OPTION...] [PART...]    (default: test)
 #   build       builds what the other parts run into build/gpu; they begin with it unless --built is given
-#   pack        copies that, stripped, into build/gpu-run: 20 MB that can be carried to another machine
+#   pack        packs that, stripped, into build/gpu-run.tar.gz: 30 MB that can be carried to another machine
 #   ops         test_gpu: every row of the table of ops, graphs, memory, random numbers, quantisation
 #   training    graph replay equals eager; GPT-2 124M trains as on the CPU
 #   verify      strata verify of whole stacks in f64; verify:NAME,NAME only some
@@ -11,17 +11,17 @@
 #   kernels     the time of every kernel of a step of GPT-2 124M, and its share of the roofline
 #   measure     that, and the speed against compiled PyTorch; measure:1 one round instead of three
 #   test        ops training verify nccl memcheck racecheck
-#   --built BUILD      runs an earlier build from that folder, made on this machine or on one like it
+#   --built BUILD      runs an earlier build, a folder or what `pack` made, from this machine or one like it
 #   --architecture SM  target of `build`, instead of this machine's GPU: 90a for an H200
 #   --minutes N        starts no part after N minutes and prints which are left (exit code 3)
 #   --output FOLDER    folder for the numbers of `measure`, instead of the build
 #   --device NAME      another device plugin instead of cuda: cuda_emulated tries the script itself
 # On a borrowed machine with a time limit per command, whose C library is not older than this machine's:
 #   here:   sh tests/gpu.sh --architecture 90a build pack
-#   there:  sh tests/gpu.sh --built build/gpu-run --minutes 9 ops training
-#           sh tests/gpu.sh --built build/gpu-run --minutes 9 nccl verify
-#           sh tests/gpu.sh --built build/gpu-run --minutes 9 measure
-#           sh tests/gpu.sh --built build/gpu-run --minutes 9 memcheck:1/4      and so on
+#   there:  sh tests/gpu.sh --built build/gpu-run.tar.gz --minutes 9 ops training
+#           sh tests/gpu.sh --built build/gpu-run.tar.gz --minutes 9 nccl verify
+#           sh tests/gpu.sh --built build/gpu-run.tar.gz --minutes 9 measure
+#           sh tests/gpu.sh --built build/gpu-run.tar.gz --minutes 9 memcheck:1/4      and so on
 # Packages or a text that the machine lacks are taken from build/carried if it exists (docs/cuda.md).
 set -eu
 cd "$(dirname "$0")/.."
@@ -165,21 +165,19 @@ build_here() {
   cmake --build "$build" --target $targets
 }
 
-# Copies stripped programs, plugins and small libraries, which find each other in any folder. Leaves out the cpu device,
-# because oneDNN has 40 MB.
+# Packs stripped programs, plugins and libraries, which find each other in any folder.
 pack() {
-  to=build/gpu-run
-  rm -rf "$to"
+  to=$work/gpu-run
   (cd "$build" && find bin/strata bin/tests/test_gpu bin/tests/test_gpu_collectives bin/bench/step_kernels \
-    lib/libstrata.so.* lib/strata/plugins/*.so ! -name device_cpu.so ! -name device_cuda_emulated.so 2>/dev/null) >"$work/packed"
+    lib/libstrata.so.* lib/strata/plugins/*.so ! -name device_cuda_emulated.so 2>/dev/null) >"$work/packed"
   while read -r file; do
     mkdir -p "$to/$(dirname "$file")" && cp -P "$build/$file" "$to/$file" || return 1
     [ -L "$to/$file" ] || strip --strip-unneeded "$to/$file"
   done <"$work/packed"
   ldd "$to/bin/strata" "$to"/lib/strata/plugins/*.so |
-    awk '$3 ~ /tomlplusplus|spdlog|fmt|boost|sodium|gomp|sentencepiece|utf8proc|pcre2/ { print $3 }' | sort -u >"$work/libraries"
+    awk '$3 ~ /tomlplusplus|spdlog|fmt|boost|sodium|gomp|sentencepiece|utf8proc|pcre2|dnnl/ { print $3 }' | sort -u >"$work/libraries"
   while read -r library; do cp -L "$library" "$to/lib/"; done <"$work/libraries"
-  du -sh "$to"
+  tar -C "$work" -czf build/gpu-run.tar.gz gpu-run && du -h build/gpu-run.tar.gz
 }
 
 # --- tests
@@ -380,6 +378,10 @@ small=
 [ "$device" = cuda ] || small="--set model.layers=1 --set model.heads=2 --set model.embed=32 --set model.context=16
   --set model.vocab=256"
 build=${build:-$PWD/build/gpu}
+if [ -f "$build" ]; then
+  tar -C "$work" -xzf "$build"
+  build=$work/gpu-run
+fi
 strata=$build/bin/strata
 # Tells test programs where the build was moved.
 export STRATA_MOVED_BUILD="$build"

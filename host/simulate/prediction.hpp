@@ -52,4 +52,7 @@ struct StepPrediction {
 [[nodiscard]] StepPrediction simulate_step(const Compiled& compiled, const OpRegistry& registry,
                                            const Cluster& cluster);
 
+/// The prediction for a model with `steps` more of what `more` has more than `less`, such as layers.
+[[nodiscard]] StepPrediction extrapolate(const StepPrediction& less, const StepPrediction& more, int steps);
+
 }  // namespace strata::host

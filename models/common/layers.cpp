@@ -18,13 +18,17 @@ Value affine(GraphBuilder& b, Value x, const std::string& name, const Affine& sh
   return b.add(product, bias, name + ".add_bias");
 }
 
-Value normalize(GraphBuilder& b, Value x, const Dim& dim, const std::string& name, const Norm& norm,
+Value normalize(GraphBuilder& b, Value x, const Dims& dims, const std::string& name, const Norm& norm,
                 bool gradient_is_zero) {
-  const Value gain = b.parameter(name + ".weight", {dim}, Initialization::constant(1), false, gradient_is_zero);
+  Value gain =
+      b.parameter(name + ".weight", dims, Initialization::constant(norm.plus_one ? 0 : 1), false, gradient_is_zero);
+  if (norm.plus_one) {
+    gain = b.add(gain, b.constant("one." + join(dims, "."), dims, Initialization::constant(1)), name + ".plus_one");
+  }
   if (norm.kind == Norm::Kind::root_mean_square) {
     return b.op("rms_norm", {x, gain}, name, {{"epsilon", norm.epsilon}})[0];
   }
-  const Value bias = b.parameter(name + ".bias", {dim}, Initialization::constant(0), false, gradient_is_zero);
+  const Value bias = b.parameter(name + ".bias", dims, Initialization::constant(0), false, gradient_is_zero);
   return b.layer_norm(x, gain, bias, norm.epsilon, name);
 }
 
@@ -77,15 +81,16 @@ class Builder {
     const Attention::Names& names = settings_.names;
     // A token that sees only itself has the probability 1 for itself, whatever its query and key.
     const bool scores_do_not_matter = settings_.window == 1;
-    // A key bias shifts all scores of a row alike, unless the keys are rotated or normalised afterwards.
-    const bool key_bias_does_not_matter = scores_do_not_matter || (!settings_.rope && !settings_.head_norm);
+    // A key bias shifts all scores of a row alike, unless the keys are rotated or normalised afterwards, or scores
+    // bent.
+    const bool key_bias_does_not_matter =
+        scores_do_not_matter || (!settings_.rope && !settings_.head_norm && settings_.score_cap == 0);
     const Value q =
         project(x, {names.query, &names.query_norm, settings_.query_heads, scores_do_not_matter, scores_do_not_matter});
     const Value k =
         project(x, {names.key, &names.key_norm, settings_.key_heads, scores_do_not_matter, key_bias_does_not_matter});
     const Value v = project(x, {names.value, nullptr, settings_.key_heads});
-    const Value mixed = b_.attention(q, k, v, true, settings_.dropout, prefix_ + names.attention, settings_.window,
-                                     settings_.documents);
+    const Value mixed = mix({q, k, v});
     const Dims from = joined(settings_.query_heads, {"head_dim"});
     return affine(b_, mixed, prefix_ + names.output,
                   {.weight = joined(from, {"embed"}),
@@ -95,6 +100,16 @@ class Builder {
   }
 
  private:
+  /// Attention of queries, keys and values.
+  Value mix(std::vector<Value> operands) {
+    Attributes attributes{{"causal", true}, {"dropout", b_.mode() == GraphMode::training ? settings_.dropout : 0.0}};
+    if (settings_.window > 0) attributes.set("window", settings_.window);
+    if (settings_.score_scale > 0) attributes.set("scale", settings_.score_scale);
+    if (settings_.score_cap > 0) attributes.set("cap", settings_.score_cap);
+    if (settings_.documents) operands.insert(operands.end(), 2, *settings_.documents);  // of queries and of keys
+    return b_.op("attention", std::move(operands), prefix_ + settings_.names.attention, std::move(attributes))[0];
+  }
+
   Value project(Value x, const Projection& projection) {
     const Dims to = joined(projection.heads, {"head_dim"});
     const std::string name = prefix_ + projection.name;
@@ -106,8 +121,8 @@ class Builder {
                       .bias_gradient_is_zero = projection.bias_gradient_is_zero});
     if (projection.norm == nullptr) return y;
     if (settings_.head_norm) {
-      y = normalize(b_, y, "head_dim", prefix_ + *projection.norm, *settings_.head_norm,
-                    projection.weight_gradient_is_zero);
+      const Dims heads = settings_.norm_of_all_heads ? to : Dims{"head_dim"};
+      y = normalize(b_, y, heads, prefix_ + *projection.norm, *settings_.head_norm, projection.weight_gradient_is_zero);
     }
     return settings_.rope ? rotate(b_, y, *settings_.rope, name + ".rope") : y;
   }

@@ -31,7 +31,7 @@ struct Affine {
 
 [[nodiscard]] Value affine(GraphBuilder& builder, Value x, const std::string& name, const Affine& shape);
 
-/// A norm over the last dim of its input.
+/// A norm over the last dims of its input.
 struct Norm {
   enum class Kind : std::uint8_t {
     layer,            ///< with gain and bias
@@ -39,11 +39,13 @@ struct Norm {
   };
   Kind kind = Kind::layer;
   double epsilon = 1e-5;
+  /// True if the gain is 1 + the parameter, which begins at 0 (Gemma Team, "Gemma", 2024).
+  bool plus_one = false;
 };
 
-/// Normalises `x` over its last dim `dim`. The parameters are NAME.weight, and NAME.bias of a layer norm.
-[[nodiscard]] Value normalize(GraphBuilder& builder, Value x, const Dim& dim, const std::string& name, const Norm& norm,
-                              bool gradient_is_zero = false);
+/// Normalises `x` over its last dims `dims`. The parameters are NAME.weight, and NAME.bias of a layer norm.
+[[nodiscard]] Value normalize(GraphBuilder& builder, Value x, const Dims& dims, const std::string& name,
+                              const Norm& norm, bool gradient_is_zero = false);
 
 /// The two matrices of a transformer block with an activation between, on a stream [batch seq embed]. The inner width
 /// is the dim "ffn".
@@ -88,12 +90,17 @@ struct Attention {
   Dims key_heads = {"heads"};
   bool projection_bias = false;
   bool output_bias = false;
-  /// Norm of every query and key over head_dim.
+  /// Norm of queries and keys: of every head, or of all heads of a token together.
   std::optional<Norm> head_norm = {};
+  bool norm_of_all_heads = false;
   /// Rotary positions of queries and keys.
   std::optional<RopeTables> rope = {};
   /// Tokens that a query sees, itself included. 0: all before it.
   std::int64_t window = 0;
+  /// Factor of the products of queries and keys. 0: 1 / √head_dim.
+  double score_scale = 0;
+  /// Scores are bent to stay within ± cap. 0: they are not.
+  double score_cap = 0;
   /// i32 [batch seq]: a query sees only keys with its own number.
   std::optional<Value> documents = {};
   /// Probability with which attention weights are dropped.

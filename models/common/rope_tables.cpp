@@ -89,19 +89,20 @@ double rope_magnitude(const Rope& rope) {
   return scaling.factor <= 1 ? 1 : 0.1 * std::log(scaling.factor) + 1;
 }
 
-RopeTables rope_tables(GraphBuilder& builder, const Rope& rope, const Dim& positions_dim, Value positions) {
+RopeTables rope_tables(GraphBuilder& builder, const Rope& rope, const Dim& positions_dim, Value positions,
+                       const std::string& name) {
   const std::int64_t head_dim = builder.find_size("head_dim").value_or(0);
   if (head_dim < 2 || head_dim % 2 != 0) {
     throw ConfigurationError("rotary positions: found head_dim = " + std::to_string(head_dim) +
                              "; accepted: an even number");
   }
   builder.define_dim("head_pair", head_dim / 2);
-  const auto table = [&](const std::string& name, Function function) {
+  const auto table = [&](const std::string& suffix, Function function) {
     const auto initializer =
         std::make_shared<AngleTable>(function, rope_frequencies(rope, head_dim), rope_magnitude(rope));
-    return builder.constant(name, {positions_dim, "head_pair"}, Initialization::custom(initializer));
+    return builder.constant(name + suffix, {positions_dim, "head_pair"}, Initialization::custom(initializer));
   };
-  return {table("rope.cos", Function::cosine), table("rope.sin", Function::sine), positions};
+  return {table(".cos", Function::cosine), table(".sin", Function::sine), positions};
 }
 
 Value rotate(GraphBuilder& builder, Value x, const RopeTables& tables, const std::string& name) {

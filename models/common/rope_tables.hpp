@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "strata/graph.hpp"
@@ -48,10 +49,10 @@ struct RopeTables {
   Value positions;
 };
 
-/// Adds the tables "rope.cos" and "rope.sin" for the positions [0, size of `positions_dim`). Defines the dim
-/// "head_pair". `positions`: i32 [seq] or [batch seq].
-[[nodiscard]] RopeTables rope_tables(GraphBuilder& builder, const Rope& rope, const Dim& positions_dim,
-                                     Value positions);
+/// Adds the tables NAME.cos and NAME.sin for the positions [0, size of `positions_dim`). Defines the dim "head_pair".
+/// `positions`: i32 [seq] or [batch seq].
+[[nodiscard]] RopeTables rope_tables(GraphBuilder& builder, const Rope& rope, const Dim& positions_dim, Value positions,
+                                     const std::string& name = "rope");
 
 /// Rotates the heads of `x` […  head_dim].
 [[nodiscard]] Value rotate(GraphBuilder& builder, Value x, const RopeTables& tables, const std::string& name);

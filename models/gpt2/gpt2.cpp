@@ -99,7 +99,7 @@ class BlockBuilder {
   }
 
  private:
-  Value norm(Value x, const std::string& name) { return models::normalize(b_, x, "embed", prefix_ + name, kNorm); }
+  Value norm(Value x, const std::string& name) { return models::normalize(b_, x, {"embed"}, prefix_ + name, kNorm); }
 
   Value attention(Value x) {
     return models::attend(b_, x, prefix_,
@@ -179,7 +179,7 @@ void Gpt2::build(GraphBuilder& b) const {
   }
 
   b.begin_block(static_cast<int>(settings_.layers) + 1);
-  x = models::normalize(b, x, "embed", "ln_f", kNorm);
+  x = models::normalize(b, x, {"embed"}, "ln_f", kNorm);
   const Value logits = b.linear(x, table, {"batch", "seq", "vocab"}, "lm_head");
   b.output("logits", logits);
   b.cross_entropy_loss(logits, b.input("targets", {"batch", "seq"}), "loss");

@@ -1,6 +1,7 @@
 #include "llama.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 
@@ -14,28 +15,55 @@ namespace {
 
 using namespace strata;
 
+/// The angles of all blocks, and of those with a window if they differ.
+struct Positions {
+  models::RopeTables everywhere;
+  std::optional<models::RopeTables> in_window;
+};
+
 /// Builds one block. Parameter names are those of the Hugging Face checkpoints.
 class LayerBuilder {
  public:
-  LayerBuilder(GraphBuilder& builder, const Settings& settings, const models::RopeTables& rope,
-               std::optional<Value> documents, std::int64_t layer, std::int64_t window)
+  LayerBuilder(GraphBuilder& builder, const Settings& settings, const Positions& positions,
+               std::optional<Value> documents, std::int64_t layer)
       : b_(builder),
         settings_(settings),
-        norm_{.kind = models::Norm::Kind::root_mean_square, .epsilon = settings.norm_epsilon},
-        rope_(rope),
+        norm_(norm_of(settings)),
+        positions_(positions),
         documents_(documents),
-        prefix_("model.layers." + std::to_string(layer) + "."),
-        window_(window) {}
+        layer_(layer),
+        prefix_("model.layers." + std::to_string(layer) + ".") {}
+
+  static models::Norm norm_of(const Settings& settings) {
+    return {.kind = models::Norm::Kind::root_mean_square,
+            .epsilon = settings.norm_epsilon,
+            .plus_one = settings.norm_plus_one};
+  }
 
   Value build(Value x) {
-    x = b_.add(x, attention(norm(x, "input_layernorm")), prefix_ + "self_attn.residual");
-    return b_.add(x, feed_forward(norm(x, "post_attention_layernorm")), prefix_ + "mlp.residual");
+    const bool is_before = settings_.norm_place != NormPlace::after;
+    const bool is_after = settings_.norm_place != NormPlace::before;
+    Value y = attention(is_before ? norm(x, "input_layernorm") : x);
+    x = join(x, is_after ? norm(y, "post_attention_layernorm") : y, "self_attn");
+    // The norm after attention has the name that elsewhere the second norm has.
+    const char* second = is_after ? "pre_feedforward_layernorm" : "post_attention_layernorm";
+    y = feed_forward(is_before ? norm(x, second) : x);
+    return join(x, is_after ? norm(y, "post_feedforward_layernorm") : y, "mlp");
   }
 
  private:
-  Value norm(Value x, const std::string& name) { return models::normalize(b_, x, "embed", prefix_ + name, norm_); }
+  Value norm(Value x, const std::string& name) { return models::normalize(b_, x, {"embed"}, prefix_ + name, norm_); }
+
+  /// Adds the result of a branch to the stream.
+  Value join(Value x, Value branch, const std::string& name) {
+    const std::string joined = prefix_ + name + ".residual";
+    if (settings_.residual_multiplier == 1) return b_.add(x, branch, joined);
+    return b_.op("weighted_sum", {x, branch}, joined,
+                 {{"factor0", 1.0}, {"factor1", settings_.residual_multiplier}})[0];
+  }
 
   Value attention(Value x) {
+    const std::int64_t window = settings_.window_of(layer_);
     models::Attention attention{.names = {.query = "self_attn.q_proj",
                                           .key = "self_attn.k_proj",
                                           .value = "self_attn.v_proj",
@@ -45,8 +73,10 @@ class LayerBuilder {
                                           .key_norm = "self_attn.k_norm"},
                                 .projection_bias = settings_.qkv_bias,
                                 .output_bias = settings_.output_bias,
-                                .rope = rope_,
-                                .window = window_,
+                                .norm_of_all_heads = settings_.qk_norm == HeadNorm::all,
+                                .window = window,
+                                .score_scale = settings_.attention_multiplier,
+                                .score_cap = settings_.attention_cap,
                                 .documents = documents_,
                                 .dropout = settings_.attention_dropout,
                                 .output_deviation = models::residual_deviation(settings_.layers)};
@@ -54,31 +84,35 @@ class LayerBuilder {
       attention.query_heads = {"kv_heads", "group"};
       attention.key_heads = {"kv_heads"};
     }
-    if (settings_.qk_norm) attention.head_norm = norm_;
-    return models::attend(b_, x, prefix_, attention);
+    if (settings_.qk_norm != HeadNorm::none) attention.head_norm = norm_;
+    if (settings_.has_rope(layer_)) {
+      attention.rope = window > 0 && positions_.in_window ? *positions_.in_window : positions_.everywhere;
+    }
+    return b_.dropout(models::attend(b_, x, prefix_, attention), settings_.residual_dropout,
+                      prefix_ + "self_attn.dropout");
   }
 
   Value feed_forward(Value x) {
-    return models::feed_forward(
+    const Value y = models::feed_forward(
         b_, x, prefix_,
         {.names = {.gate = "mlp.gate_proj", .up = "mlp.up_proj", .activation = "mlp.gate", .down = "mlp.down_proj"},
-         .activation = "silu",
+         .activation = settings_.activation,
          .bias = settings_.mlp_bias,
          .output_deviation = models::residual_deviation(settings_.layers)});
+    return b_.dropout(y, settings_.residual_dropout, prefix_ + "mlp.dropout");
   }
 
   GraphBuilder& b_;
   const Settings& settings_;
   models::Norm norm_;
-  const models::RopeTables& rope_;
+  const Positions& positions_;
   std::optional<Value> documents_;
+  std::int64_t layer_;
   std::string prefix_;
-  std::int64_t window_;
 };
 
-/// The Llama family: pre-norm blocks with root-mean-square norms, rotary positions, grouped queries and a gated
-/// feed-forward block (Touvron et al., "LLaMA", 2023). The options cover Llama 2 and 3, Mistral, Qwen2, Qwen3 and
-/// SmolLM.
+/// The Llama family: blocks with root-mean-square norms, rotary positions, grouped queries and a gated feed-forward
+/// block (Touvron et al., "LLaMA", 2023). The options cover the model types of model_type.cpp.
 class Llama final : public Model {
  public:
   static OptionSchema schema() { return option_schema(); }
@@ -91,7 +125,9 @@ class Llama final : public Model {
   }
 
  private:
-  [[nodiscard]] std::int64_t window_of(std::int64_t layer) const;
+  void define_dims(GraphBuilder& builder) const;
+  [[nodiscard]] Positions positions(GraphBuilder& builder) const;
+  void add_head(GraphBuilder& builder, Value x, Value table) const;
 
   Settings settings_;
 };
@@ -102,12 +138,7 @@ DimSizes Llama::sizes() const {
   return sizes;
 }
 
-std::int64_t Llama::window_of(std::int64_t layer) const {
-  const bool everywhere = settings_.window_layers < 0;
-  return everywhere || layer >= settings_.layers - settings_.window_layers ? settings_.window : 0;
-}
-
-void Llama::build(GraphBuilder& b) const {
+void Llama::define_dims(GraphBuilder& b) const {
   b.define_dim("pos", settings_.context);
   b.define_dim("embed", settings_.embed);
   b.define_dim("head_dim", settings_.head_dim);
@@ -118,34 +149,57 @@ void Llama::build(GraphBuilder& b) const {
     b.define_dim("kv_heads", settings_.kv_heads);
     b.define_dim("group", settings_.heads / settings_.kv_heads);
   }
+}
 
+Positions Llama::positions(GraphBuilder& b) const {
+  const Value positions = b.input("positions", settings_.documents ? Dims{"batch", "seq"} : Dims{"seq"});
+  Positions found{models::rope_tables(b, settings_.rope, "pos", positions), {}};
+  if (settings_.window > 0 && settings_.local_rope_base > 0) {
+    found.in_window = models::rope_tables(b, {.base = settings_.local_rope_base}, "pos", positions, "local_rope");
+  }
+  return found;
+}
+
+/// x times a constant.
+Value scaled(GraphBuilder& b, Value x, double factor, const std::string& name) {
+  return factor == 1 ? x : b.op("weighted_sum", {x}, name, {{"factor0", factor}})[0];
+}
+
+void Llama::build(GraphBuilder& b) const {
+  define_dims(b);
   b.begin_block(0);
   const Value table = b.parameter("model.embed_tokens.weight", {"vocab", "embed"},
                                   Initialization::normal(models::kInitialDeviation), true);
   Value x = b.embedding(table, b.input("tokens", {"batch", "seq"}), "model.embed_tokens");
+  const double root = settings_.scaled_embedding ? std::sqrt(static_cast<double>(settings_.embed)) : 1;
+  x = scaled(b, x, root * settings_.embedding_multiplier, "model.embed_tokens.scaled");
   std::optional<Value> documents;
   if (settings_.documents) documents = b.input("documents", {"batch", "seq"});
-  const Value positions = b.input("positions", documents ? Dims{"batch", "seq"} : Dims{"seq"});
-  const models::RopeTables rope = models::rope_tables(b, settings_.rope, "pos", positions);
+  const Positions tables = positions(b);
 
   for (std::int64_t layer = 0; layer < settings_.layers; ++layer) {
     b.begin_block(static_cast<int>(layer) + 1);
-    x = LayerBuilder(b, settings_, rope, documents, layer, window_of(layer)).build(x);
+    x = LayerBuilder(b, settings_, tables, documents, layer).build(x);
   }
-
   b.begin_block(static_cast<int>(settings_.layers) + 1);
-  x = models::normalize(b, x, "embed", "model.norm",
-                        {.kind = models::Norm::Kind::root_mean_square, .epsilon = settings_.norm_epsilon});
+  add_head(b, x, table);
+}
+
+void Llama::add_head(GraphBuilder& b, Value x, Value table) const {
+  x = models::normalize(b, x, {"embed"}, "model.norm", LayerBuilder::norm_of(settings_));
+  // Before the projection, because it is narrower than the logits.
+  x = scaled(b, x, 1 / settings_.logits_scaling, "model.norm.scaled");
   Value head = table;
   if (!settings_.tied) {
     head = b.parameter("lm_head.weight", {"vocab", "embed"}, Initialization::normal(models::kInitialDeviation), true);
   }
-  const Value logits = b.linear(x, head, {"batch", "seq", "vocab"}, "lm_head");
+  Value logits = b.linear(x, head, {"batch", "seq", "vocab"}, "lm_head");
+  if (settings_.logit_cap > 0) {
+    logits = b.op("soft_cap", {logits}, "lm_head.capped", {{"cap", settings_.logit_cap}})[0];
+  }
   b.output("logits", logits);
   b.cross_entropy_loss(logits, b.input("targets", {"batch", "seq"}), "loss");
 }
-
-std::string yes_or_no(bool value) { return value ? "yes" : "no"; }
 
 class LlamaFactory final : public FactoryOf<ModelFactory, Llama> {
  public:
@@ -184,20 +238,40 @@ class LlamaFactory final : public FactoryOf<ModelFactory, Llama> {
     small.set("rope_original_context", OptionValue(full.rope.scaling.original_context));
     constexpr const char* kKinds[] = {"none", "linear", "llama3", "yarn"};
     small.set("rope_scaling", OptionValue(std::string(kKinds[static_cast<int>(full.rope.scaling.kind)])));
-    small.set("tied", OptionValue(yes_or_no(full.tied)));
-    small.set("qkv_bias", OptionValue(yes_or_no(full.qkv_bias)));
-    small.set("output_bias", OptionValue(yes_or_no(full.output_bias)));
-    small.set("mlp_bias", OptionValue(yes_or_no(full.mlp_bias)));
-    small.set("qk_norm", OptionValue(yes_or_no(full.qk_norm)));
-    // A window that still hides tokens of the short context, and a block with it.
+    small.set("tied", OptionValue(word_of(full.tied)));
+    small.set("qkv_bias", OptionValue(word_of(full.qkv_bias)));
+    small.set("output_bias", OptionValue(word_of(full.output_bias)));
+    small.set("mlp_bias", OptionValue(word_of(full.mlp_bias)));
+    small.set("qk_norm", OptionValue(word_of(full.qk_norm)));
+    small.set("norm_plus_one", OptionValue(word_of(full.norm_plus_one)));
+    small.set("norm_place", OptionValue(word_of(full.norm_place)));
+    small.set("activation", OptionValue(full.activation));
+    keep_numbers(full, small);
+    // A window that still hides tokens of the short context, and a block with it. Of two blocks, one is different.
     small.set("window", OptionValue(std::min<std::int64_t>(full.window, 3)));
     small.set("window_layers", OptionValue(std::min<std::int64_t>(full.window_layers, 1)));
+    small.set("global_every", OptionValue(std::min<std::int64_t>(full.global_every, 2)));
+    small.set("no_rope_every", OptionValue(std::min<std::int64_t>(full.no_rope_every, 2)));
+  }
+
+  static void keep_numbers(const Settings& full, Options& small) {
+    small.set("scaled_embedding", OptionValue(word_of(full.scaled_embedding)));
+    for (const auto& [name, value] : {std::pair{"embedding_multiplier", full.embedding_multiplier},
+                                      {"residual_multiplier", full.residual_multiplier},
+                                      {"attention_multiplier", full.attention_multiplier},
+                                      {"logits_scaling", full.logits_scaling},
+                                      {"attention_cap", full.attention_cap},
+                                      {"logit_cap", full.logit_cap},
+                                      {"local_rope_base", full.local_rope_base}}) {
+      small.set(name, OptionValue(value));
+    }
   }
 };
 
 }  // namespace
 }  // namespace llama
 
-STRATA_PLUGIN(model, "llama", "0.1.0", "Apache-2.0",
-              "The Llama family (Llama 2 and 3, Mistral, Qwen2, Qwen3, SmolLM), by name of size or by fields.",
-              llama::LlamaFactory);
+STRATA_PLUGIN(
+    model, "llama", "0.1.0", "Apache-2.0",
+    "The Llama family (Llama, Mistral, Qwen, Gemma, Phi, Granite, OLMo and others), by name of size or by fields.",
+    llama::LlamaFactory);

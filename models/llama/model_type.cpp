@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "strata/error.hpp"
 
@@ -11,47 +12,192 @@ namespace {
 using strata::OptionError;
 using Window = ModelType::Window;
 
-const std::array<ModelType, 4>& model_types() {
-  static const std::array<ModelType, 4> kTypes{
-      {{.model_type = "llama", .architecture = "LlamaForCausalLM", .attention_bias = true, .mlp_bias = true},
-       {.model_type = "mistral",
-        .architecture = "MistralForCausalLM",
-        .default_kv_heads = 8,
-        .window = Window::all_layers},
-       {.model_type = "qwen2",
-        .architecture = "Qwen2ForCausalLM",
-        .qkv_bias = true,
-        .head_dim = false,
-        .default_kv_heads = 32,
-        .window = Window::last_layers},
-       {.model_type = "qwen3",
-        .architecture = "Qwen3ForCausalLM",
-        .qk_norm = true,
-        .attention_bias = true,
-        .default_kv_heads = 32,
-        .default_head_dim = 128,
-        .window = Window::last_layers}}};
+/// Of several that can express a model, the first is that of its exported files.
+const std::vector<ModelType>& model_types() {
+  static const std::vector<ModelType> kTypes{
+      {.model_type = "llama", .architecture = "LlamaForCausalLM", .attention_bias = true, .mlp_bias = true},
+      {.model_type = "mistral",
+       .architecture = "MistralForCausalLM",
+       .window = Window::all_layers,
+       .defaults = {.kv_heads = 8}},
+      {.model_type = "qwen2",
+       .architecture = "Qwen2ForCausalLM",
+       .qkv_bias = true,
+       .head_dim = false,
+       .window = Window::last_layers,
+       .defaults = {.kv_heads = 32}},
+      {.model_type = "qwen3",
+       .architecture = "Qwen3ForCausalLM",
+       .qk_norm = HeadNorm::each,
+       .attention_bias = true,
+       .window = Window::last_layers,
+       .defaults = {.kv_heads = 32, .head_dim = 128}},
+      {.model_type = "ministral",
+       .architecture = "MinistralForCausalLM",
+       .window = Window::listed_layers,
+       .defaults = {.kv_heads = 8}},
+      {.model_type = "smollm3",
+       .architecture = "SmolLM3ForCausalLM",
+       .attention_bias = true,
+       .mlp_bias = true,
+       .head_dim = false,
+       .no_rope = true,
+       .defaults = {.kv_heads = 4, .rope_base = 2000000, .tied = true}},
+      {.model_type = "seed_oss",
+       .architecture = "SeedOssForCausalLM",
+       .attention_bias = true,
+       .output_bias = true,
+       .mlp_bias = true,
+       .residual_dropout = "residual_dropout",
+       .defaults = {.kv_heads = 8, .head_dim = 128, .attention_bias = true, .dropout = 0.1}},
+      {.model_type = "granite",
+       .architecture = "GraniteForCausalLM",
+       .attention_bias = true,
+       .mlp_bias = true,
+       .head_dim = false,
+       .multipliers = true},
+      {.model_type = "olmo2",
+       .architecture = "Olmo2ForCausalLM",
+       .qk_norm = HeadNorm::all,
+       .norm_place = NormPlace::after,
+       .attention_bias = true,
+       .head_dim = false,
+       .defaults = {.norm_epsilon = 1e-5}},
+      {.model_type = "phi3",
+       .architecture = "Phi3ForCausalLM",
+       .packed = true,
+       .head_dim = false,
+       .window = Window::all_layers,
+       .residual_dropout = "resid_pdrop",
+       .defaults = {.norm_epsilon = 1e-5, .window = 0}},
+      {.model_type = "gemma",
+       .architecture = "GemmaForCausalLM",
+       .norm_plus_one = true,
+       .scaled_embedding = true,
+       .attention_bias = true,
+       .defaults = {.kv_heads = 16, .head_dim = 256, .tied = true, .activation = "gelu_pytorch_tanh"}},
+      {.model_type = "gemma2",
+       .architecture = "Gemma2ForCausalLM",
+       .norm_place = NormPlace::both,
+       .norm_plus_one = true,
+       .scaled_embedding = true,
+       .attention_bias = true,
+       .window = Window::listed_layers,
+       .query_scalar = true,
+       .attention_cap = true,
+       .logit_cap = true,
+       .activation_field = "hidden_activation",
+       .defaults = {.kv_heads = 4,
+                    .head_dim = 256,
+                    .tied = true,
+                    .activation = "gelu_pytorch_tanh",
+                    .attention_cap = 50,
+                    .logit_cap = 30,
+                    .global_every = 2}},
+      {.model_type = "gemma3_text",
+       .architecture = "Gemma3ForCausalLM",
+       .qk_norm = HeadNorm::each,
+       .norm_place = NormPlace::both,
+       .norm_plus_one = true,
+       .scaled_embedding = true,
+       .attention_bias = true,
+       .window = Window::listed_layers,
+       .local_rope = true,
+       .query_scalar = true,
+       .logit_cap = true,
+       .activation_field = "hidden_activation",
+       .defaults = {.kv_heads = 4,
+                    .head_dim = 256,
+                    .rope_base = 1000000,
+                    .tied = true,
+                    .activation = "gelu_pytorch_tanh",
+                    .global_every = 6}}};
   return kTypes;
 }
 
-/// True if the window of the model is one that the type has.
 bool fits_window(const ModelType& type, const Settings& settings) {
-  if (settings.window == 0) return true;
+  if (settings.window == 0 || type.window == Window::listed_layers) return true;
   const bool everywhere = settings.window_layers < 0 || settings.window_layers >= settings.layers;
+  if (settings.global_every > 0) return false;
   return type.window == Window::last_layers || (type.window == Window::all_layers && everywhere);
 }
 
-bool fits_biases(const ModelType& type, const Settings& settings) {
-  if (settings.mlp_bias && !type.mlp_bias) return false;
-  if (type.qkv_bias) return settings.qkv_bias && !settings.output_bias;
-  return settings.qkv_bias == settings.output_bias && (!settings.qkv_bias || type.attention_bias);
+bool fits_qkv_bias(const ModelType& type, const Settings& settings) {
+  return type.qkv_bias ? settings.qkv_bias : !settings.qkv_bias || type.attention_bias;
 }
 
-bool fits(const ModelType& type, const Settings& settings) {
-  return type.qk_norm == settings.qk_norm && fits_biases(type, settings) && fits_window(type, settings);
+bool fits_output_bias(const ModelType& type, const Settings& settings) {
+  if (type.output_bias) return true;
+  return settings.output_bias == (type.attention_bias && settings.qkv_bias);
+}
+
+bool is_plain_scale(const Settings& settings) {
+  const double plain = 1 / std::sqrt(static_cast<double>(settings.head_dim));
+  return settings.attention_multiplier == 0 || std::abs(settings.attention_multiplier / plain - 1) < 1e-9;
+}
+
+/// A property of models that not every type has.
+struct Property {
+  const char* option;
+  bool (*fits)(const ModelType& type, const Settings& settings);
+  std::string (*found)(const Settings& settings);
+};
+
+/// From those that tell families apart to those that few models have.
+constexpr std::array kProperties{
+    Property{"norm_plus_one", [](const ModelType& t, const Settings& s) { return t.norm_plus_one == s.norm_plus_one; },
+             [](const Settings& s) { return word_of(s.norm_plus_one); }},
+    Property{"norm_place", [](const ModelType& t, const Settings& s) { return t.norm_place == s.norm_place; },
+             [](const Settings& s) { return word_of(s.norm_place); }},
+    Property{"scaled_embedding",
+             [](const ModelType& t, const Settings& s) { return t.scaled_embedding == s.scaled_embedding; },
+             [](const Settings& s) { return word_of(s.scaled_embedding); }},
+    Property{"qk_norm", [](const ModelType& t, const Settings& s) { return t.qk_norm == s.qk_norm; },
+             [](const Settings& s) { return word_of(s.qk_norm); }},
+    Property{"qkv_bias", fits_qkv_bias, [](const Settings& s) { return word_of(s.qkv_bias); }},
+    Property{"output_bias", fits_output_bias, [](const Settings& s) { return word_of(s.output_bias); }},
+    Property{"mlp_bias", [](const ModelType& t, const Settings& s) { return t.mlp_bias || !s.mlp_bias; },
+             [](const Settings& s) { return word_of(s.mlp_bias); }},
+    Property{"embedding_multiplier",
+             [](const ModelType& t, const Settings& s) { return t.multipliers || s.embedding_multiplier == 1; },
+             [](const Settings& s) { return std::to_string(s.embedding_multiplier); }},
+    Property{"residual_multiplier",
+             [](const ModelType& t, const Settings& s) { return t.multipliers || s.residual_multiplier == 1; },
+             [](const Settings& s) { return std::to_string(s.residual_multiplier); }},
+    Property{"logits_scaling",
+             [](const ModelType& t, const Settings& s) { return t.multipliers || s.logits_scaling == 1; },
+             [](const Settings& s) { return std::to_string(s.logits_scaling); }},
+    Property{"attention_multiplier",
+             [](const ModelType& t, const Settings& s) { return t.multipliers || t.query_scalar || is_plain_scale(s); },
+             [](const Settings& s) { return std::to_string(s.attention_multiplier); }},
+    Property{"attention_cap",
+             [](const ModelType& t, const Settings& s) { return t.attention_cap || s.attention_cap == 0; },
+             [](const Settings& s) { return std::to_string(s.attention_cap); }},
+    Property{"logit_cap", [](const ModelType& t, const Settings& s) { return t.logit_cap || s.logit_cap == 0; },
+             [](const Settings& s) { return std::to_string(s.logit_cap); }},
+    Property{"no_rope_every", [](const ModelType& t, const Settings& s) { return t.no_rope || s.no_rope_every == 0; },
+             [](const Settings& s) { return std::to_string(s.no_rope_every); }},
+    Property{"local_rope_base",
+             [](const ModelType& t, const Settings& s) { return t.local_rope == (s.local_rope_base > 0); },
+             [](const Settings& s) { return std::to_string(s.local_rope_base); }},
+    Property{"window", fits_window, [](const Settings& s) { return std::to_string(s.window); }},
+    Property{
+        "residual_dropout",
+        [](const ModelType& t, const Settings& s) { return !t.residual_dropout.empty() || s.residual_dropout == 0; },
+        [](const Settings& s) { return std::to_string(s.residual_dropout); }}};
+
+/// The first property of a model that the type lacks, or the end.
+const Property* first_misfit(const ModelType& type, const Settings& settings) {
+  return std::find_if_not(kProperties.begin(), kProperties.end(),
+                          [&](const Property& each) { return each.fits(type, settings); });
 }
 
 }  // namespace
+
+const std::vector<ActivationName>& activation_names() {
+  static const std::vector<ActivationName> kNames{{"silu", "silu"}, {"gelu_tanh", "gelu_pytorch_tanh"}};
+  return kNames;
+}
 
 std::vector<std::string> model_type_names() {
   std::vector<std::string> names;
@@ -61,28 +207,30 @@ std::vector<std::string> model_type_names() {
 
 const ModelType* find_model_type(const std::string& model_type) {
   const auto& types = model_types();
-  const auto* found =
+  const auto found =
       std::find_if(types.begin(), types.end(), [&](const auto& each) { return each.model_type == model_type; });
-  return found == types.end() ? nullptr : found;
+  return found == types.end() ? nullptr : &*found;
 }
 
-const ModelType& model_type_of(const Settings& settings) {
-  for (const ModelType& type : model_types()) {
-    if (fits(type, settings)) return type;
-  }
-  const std::string together = "; no Hugging Face model type (llama, mistral, qwen2, qwen3) has this together with ";
-  if (settings.output_bias != settings.qkv_bias && settings.output_bias) {
-    throw OptionError("output_bias", "found yes; accepted: no, or qkv_bias = \"yes\" too" + together + "qkv_bias = no");
-  }
-  if (settings.mlp_bias) {
-    throw OptionError("mlp_bias", "found yes; accepted: no" + together + "the model's other options");
-  }
-  if (settings.window > 0) {
-    throw OptionError("window", "found " + std::to_string(settings.window) + "; accepted: 0" + together +
-                                    "the model's biases, norms or window_layers");
-  }
-  throw OptionError(settings.qkv_bias ? "qkv_bias" : "qk_norm",
-                    "found yes; accepted: no" + together + "the model's biases or norms");
+const ModelType* find_type_of(const Settings& settings) {
+  const ModelType* named = find_model_type(settings.model_type);
+  if (named != nullptr && first_misfit(*named, settings) == kProperties.end()) return named;
+  const auto& types = model_types();
+  const auto found = std::find_if(types.begin(), types.end(), [&](const ModelType& each) {
+    return first_misfit(each, settings) == kProperties.end();
+  });
+  return found == types.end() ? nullptr : &*found;
+}
+
+const ModelType& type_of(const Settings& settings) {
+  if (const ModelType* found = find_type_of(settings)) return *found;
+  // The property at which the type ends that has most of the first ones.
+  const auto* missing = kProperties.begin();
+  for (const ModelType& type : model_types()) missing = std::max(missing, first_misfit(type, settings));
+  throw OptionError(missing->option, "found " + missing->found(settings) +
+                                         "; accepted: another value, since no Hugging Face model type (" +
+                                         strata::join(model_type_names(), ", ") +
+                                         ") has this together with the model's other options");
 }
 
 }  // namespace llama

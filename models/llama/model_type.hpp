@@ -7,39 +7,92 @@
 
 namespace llama {
 
-/// The properties in which the model types of transformers differ.
+/// The properties in which the model types of transformers differ. A property without a field is one that such a model
+/// always has, or never.
 struct ModelType {
   std::string model_type;
   std::string architecture;
-  /// The norm of queries and keys, which such a model always or never has.
-  bool qk_norm = false;
+  HeadNorm qk_norm = HeadNorm::none;
+  NormPlace norm_place = NormPlace::before;
+  bool norm_plus_one = false;
+  bool scaled_embedding = false;
+  /// True if files hold queries, keys and values as one matrix, and gate and up as another.
+  bool packed = false;
   /// Biases of queries, keys and values that such a model always has.
   bool qkv_bias = false;
-  /// True if the field attention_bias gives biases to all four projections of the attention.
+  /// True if the field attention_bias gives biases to queries, keys and values, and to the attention's output.
   bool attention_bias = false;
+  /// True if the field attention_out_bias exists, and attention_bias says nothing of the output.
+  bool output_bias = false;
   /// True if the field mlp_bias exists.
   bool mlp_bias = false;
   /// True if files have the field head_dim in any case. Other files have it if it is not hidden_size /
   /// num_attention_heads.
   bool head_dim = true;
-  /// The sizes of a file without the fields num_key_value_heads and head_dim. 0: num_attention_heads, and hidden_size /
-  /// num_attention_heads.
-  std::int64_t default_kv_heads = 0;
-  std::int64_t default_head_dim = 0;
   enum class Window : std::uint8_t {
     none,
-    all_layers,  ///< sliding_window
-    last_layers  ///< use_sliding_window, sliding_window, max_window_layers, layer_types
+    all_layers,    ///< sliding_window
+    last_layers,   ///< use_sliding_window, sliding_window, max_window_layers, layer_types
+    listed_layers  ///< sliding_window, layer_types
   };
   Window window = Window::none;
+  /// True if blocks with the window have angles of their own.
+  bool local_rope = false;
+  /// True if the fields no_rope_layers and no_rope_layer_interval exist.
+  bool no_rope = false;
+  /// True if the fields embedding_multiplier, residual_multiplier, attention_multiplier and logits_scaling exist.
+  bool multipliers = false;
+  /// True if the field query_pre_attn_scalar exists: attention's factor is its inverse root.
+  bool query_scalar = false;
+  /// True if the fields attn_logit_softcapping and final_logit_softcapping exist.
+  bool attention_cap = false;
+  bool logit_cap = false;
+  /// The fields of the gate's function and of dropout on the results of branches. Empty: there is none.
+  std::string activation_field = "hidden_act";
+  std::string residual_dropout = {};
+
+  /// What a file means that lacks a field. The first two, if 0: num_attention_heads, and hidden_size /
+  /// num_attention_heads.
+  struct Defaults {
+    std::int64_t kv_heads = 0;
+    std::int64_t head_dim = 0;
+    double norm_epsilon = 1e-6;
+    double rope_base = 10000;
+    bool tied = false;
+    bool attention_bias = false;
+    std::string activation = "silu";
+    double dropout = 0;
+    double attention_cap = 0;
+    double logit_cap = 0;
+    std::int64_t window = 4096;
+    /// Listed layers: every so many, one sees everything. 0: none.
+    std::int64_t global_every = 0;
+  };
+  Defaults defaults = {};
 };
+
+/// The names of a gate's function in this plugin's options and in a config.json.
+struct ActivationName {
+  std::string option;
+  std::string field;
+};
+[[nodiscard]] const std::vector<ActivationName>& activation_names();
 
 /// The model_type of every Hugging Face type.
 [[nodiscard]] std::vector<std::string> model_type_names();
 /// The type named `model_type`, or null.
 [[nodiscard]] const ModelType* find_model_type(const std::string& model_type);
 
-/// The first type that can express a model. \throws strata::OptionError with the option that none can.
-[[nodiscard]] const ModelType& model_type_of(const Settings& settings);
+/// The type that a model names, or else the first, that can express it. Null if none can.
+[[nodiscard]] const ModelType* find_type_of(const Settings& settings);
+/// The same. \throws strata::OptionError with the option that none can express.
+[[nodiscard]] const ModelType& type_of(const Settings& settings);
+
+/// The options of the model that a config.json describes. \throws strata::OptionError with the field that the model
+/// cannot compute.
+[[nodiscard]] strata::Options read_config(const strata::HuggingFaceFields& config, const ModelType& type);
+/// The config.json of a model of that type.
+[[nodiscard]] strata::HuggingFaceFields write_config(const Settings& settings, const ModelType& type,
+                                                     const strata::DimSizes& sizes);
 
 }  // namespace llama

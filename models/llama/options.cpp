@@ -1,132 +1,37 @@
 #include "common/options.hpp"
 
+#include <algorithm>
+#include <array>
 #include <string>
 
 #include "llama.hpp"
+#include "model_type.hpp"
+#include "named_sizes.hpp"
 #include "strata/error.hpp"
 
 namespace llama {
 namespace {
 
 using namespace strata;
-using models::Rope;
 using models::RopeScaling;
 using models::size_option;
 
-/// A Hugging Face model.
-struct NamedSize {
-  std::string name;
-  Settings settings;
-};
-
-/// Llama 3.1 and later.
-Rope llama3_rope(double factor) {
-  return {.base = 500000,
-          .scaling = {.kind = RopeScaling::Kind::llama3,
-                      .factor = factor,
-                      .original_context = 8192,
-                      .low_freq_factor = 1,
-                      .high_freq_factor = 4}};
-}
-
-/// The published sizes that `size` accepts. Their context is that of the published training, which `context` shortens.
-const std::vector<NamedSize>& named_sizes() {
-  static const std::vector<NamedSize> kSizes = {
-      {"llama2-7b",
-       {.layers = 32,
-        .heads = 32,
-        .kv_heads = 32,
-        .head_dim = 128,
-        .embed = 4096,
-        .ffn = 11008,
-        .context = 4096,
-        .vocab = 32000}},
-      {"llama3-8b",
-       {.layers = 32,
-        .heads = 32,
-        .kv_heads = 8,
-        .head_dim = 128,
-        .embed = 4096,
-        .ffn = 14336,
-        .context = 8192,
-        .vocab = 128256,
-        .rope = {.base = 500000}}},
-      {"llama3.1-8b",
-       {.layers = 32,
-        .heads = 32,
-        .kv_heads = 8,
-        .head_dim = 128,
-        .embed = 4096,
-        .ffn = 14336,
-        .context = 131072,
-        .vocab = 128256,
-        .rope = llama3_rope(8)}},
-      {"llama3.2-1b",
-       {.layers = 16,
-        .heads = 32,
-        .kv_heads = 8,
-        .head_dim = 64,
-        .embed = 2048,
-        .ffn = 8192,
-        .context = 131072,
-        .vocab = 128256,
-        .rope = llama3_rope(32),
-        .tied = true}},
-      {"mistral-7b",
-       {.layers = 32,
-        .heads = 32,
-        .kv_heads = 8,
-        .head_dim = 128,
-        .embed = 4096,
-        .ffn = 14336,
-        .context = 32768,
-        .vocab = 32000,
-        .window = 4096}},
-      {"qwen2-0.5b",
-       {.layers = 24,
-        .heads = 14,
-        .kv_heads = 2,
-        .head_dim = 64,
-        .embed = 896,
-        .ffn = 4864,
-        .context = 131072,
-        .vocab = 151936,
-        .norm_epsilon = 1e-6,
-        .rope = {.base = 1000000},
-        .tied = true,
-        .qkv_bias = true}},
-      {"qwen3-0.6b",
-       {.layers = 28,
-        .heads = 16,
-        .kv_heads = 8,
-        .head_dim = 128,
-        .embed = 1024,
-        .ffn = 3072,
-        .context = 40960,
-        .vocab = 151936,
-        .norm_epsilon = 1e-6,
-        .rope = {.base = 1000000},
-        .tied = true,
-        .qk_norm = true}},
-      {"smollm2-135m",
-       {.layers = 30,
-        .heads = 9,
-        .kv_heads = 3,
-        .head_dim = 64,
-        .embed = 576,
-        .ffn = 1536,
-        .context = 8192,
-        .vocab = 49152,
-        .rope = {.base = 100000},
-        .tied = true}},
-  };
-  return kSizes;
+/// A number of the size unless it is set.
+OptionSpecification size_number(const std::string& name, const std::string& documentation, double maximum,
+                                const std::string& custom) {
+  return option::number(name, 0, 0, maximum, documentation + "; 0: the size's, " + custom + " for custom.");
 }
 
 /// A property that is the size's own unless it is set.
 OptionSpecification choice_field(const std::string& name, const std::string& documentation) {
   return option::word(name, "auto", documentation + "; auto: as the size has it, no for custom.",
                       {"auto", "yes", "no"});
+}
+
+std::vector<std::string> type_words() {
+  std::vector<std::string> words = model_type_names();
+  words.insert(words.begin(), "auto");
+  return words;
 }
 
 std::vector<std::string> size_names() {
@@ -150,6 +55,12 @@ class Overrides {
   }
   void choice(const char* name, bool& field) const {
     if (options_.word(name) != "auto") field = options_.word(name) == "yes";
+  }
+  /// `words`: those of the enumeration, in its order.
+  template <class Enumeration, std::size_t count>
+  void one_of(const char* name, const std::array<const char*, count>& words, Enumeration& field) const {
+    const auto* found = std::find(words.begin(), words.end(), options_.word(name));
+    if (found != words.end()) field = static_cast<Enumeration>(found - words.begin());
   }
 
  private:
@@ -176,6 +87,18 @@ void override_rope(const Options& options, models::Rope& rope) {
   }
 }
 
+void override_factors(const Options& options, Settings& settings) {
+  const Overrides overrides(options);
+  overrides.number("local_rope_base", settings.local_rope_base);
+  overrides.choice("scaled_embedding", settings.scaled_embedding);
+  overrides.number("embedding_multiplier", settings.embedding_multiplier);
+  overrides.number("residual_multiplier", settings.residual_multiplier);
+  overrides.number("attention_multiplier", settings.attention_multiplier);
+  overrides.number("logits_scaling", settings.logits_scaling);
+  overrides.number("attention_cap", settings.attention_cap);
+  overrides.number("logit_cap", settings.logit_cap);
+}
+
 std::int64_t equal_head_dim(const Settings& settings) {
   if (settings.embed % settings.heads != 0) {
     throw OptionError("heads", "found " + std::to_string(settings.heads) + "; accepted: a divisor of embed = " +
@@ -193,9 +116,20 @@ void require_consistent(const Settings& settings) {
     throw OptionError("head_dim", "found " + std::to_string(settings.head_dim) +
                                       "; accepted: an even number, since rotary positions rotate pairs");
   }
+  if (settings.global_every > 0 && settings.window_layers >= 0) {
+    throw OptionError("window_layers", "found " + std::to_string(settings.window_layers) +
+                                           "; accepted: -1 with global_every, which says which blocks have the window");
+  }
 }
 
+constexpr std::array kHeadNorms{"no", "yes", "all_heads"};
+constexpr std::array kNormPlaces{"before", "after", "both"};
+
 }  // namespace
+
+std::string word_of(bool value) { return value ? "yes" : "no"; }
+std::string word_of(HeadNorm norm) { return kHeadNorms.at(static_cast<std::size_t>(norm)); }
+std::string word_of(NormPlace place) { return kNormPlaces.at(static_cast<std::size_t>(place)); }
 
 OptionSchema option_schema() {
   return {
@@ -231,17 +165,47 @@ OptionSchema option_schema() {
       option::number("rope_beta_slow", 0, 0, 1e6, "Turns at the slow end of the ramp (yarn); 0: 1."),
       option::number("rope_attention_factor", 0, 0, 1e6,
                      "Factor of cosines and sines (yarn); 0: 0.1 ln(rope_factor) + 1."),
+      size_number("local_rope_base", "Base of the rotary angles in blocks with the window, which are not stretched",
+                  1e12, "rope_base"),
+      size_option("no_rope_every", "Every so many blocks, one has no rotary positions; 0: the size's, none for custom.",
+                  4096),
+      choice_field("norm_plus_one", "Norms multiply by 1 + their weights, which begin at 0"),
+      option::word("norm_place", "auto",
+                   "Where attention and feed-forward block have a norm; auto: as the size has it, before for custom.",
+                   {"auto", "before", "after", "both"}),
       choice_field("tied", "The output projection is the embedding"),
       choice_field("qkv_bias", "Biases of the projections to queries, keys and values"),
       choice_field("output_bias", "A bias of the attention's output projection"),
       choice_field("mlp_bias", "Biases of the feed-forward block"),
-      choice_field("qk_norm", "A norm of every head of queries and keys"),
+      option::word("qk_norm", "auto",
+                   "A norm of queries and keys: yes for every head, all_heads for all heads of a token together; auto: "
+                   "as the size has it, no for custom.",
+                   {"auto", "yes", "no", "all_heads"}),
+      option::word("activation", "auto",
+                   "Function of the feed-forward block's gate; auto: as the size has it, silu for custom.",
+                   {"auto", "silu", "gelu_tanh"}),
       option::integer("window", -1, -1, 16777216,
                       "Tokens that attention sees: a token itself and the ones just before it; 0: all before it; -1: "
                       "the size's, 0 for custom."),
       option::integer("window_layers", -1, -1, 4096,
                       "Number of blocks with the window, counted from the last; -1: all."),
+      size_option("global_every",
+                  "Every so many blocks, one sees all tokens instead of the window; 0: the size's, none for custom.",
+                  4096),
+      choice_field("scaled_embedding", "Embeddings are multiplied by the square root of their width"),
+      size_number("embedding_multiplier", "Factor of embeddings", 1e6, "1"),
+      size_number("residual_multiplier", "Factor of what attention and feed-forward block add to the stream", 1e6, "1"),
+      size_number("attention_multiplier", "Factor of the products of queries and keys", 1e6, "1 / sqrt(head_dim)"),
+      size_number("logits_scaling", "Divisor of logits", 1e6, "1"),
+      size_number("attention_cap", "Bound of attention's scores, which a tanh bends to stay within", 1e6, "none"),
+      size_number("logit_cap", "Bound of logits, which a tanh bends to stay within", 1e6, "none"),
+      option::word("model_type", "auto",
+                   "The Hugging Face type of exported files, if it has all properties of the model; auto: the size's, "
+                   "or the first that has.",
+                   type_words()),
       option::number("attention_dropout", 0.0, 0, 0.99, "Probability with which attention weights are dropped."),
+      option::number("residual_dropout", 0.0, 0, 0.99,
+                     "Probability with which elements of the results of attention and feed-forward block are dropped."),
       models::documents_option()};
 }
 
@@ -271,10 +235,18 @@ Settings settings_from(const Options& options) {
   overrides.choice("qkv_bias", settings.qkv_bias);
   overrides.choice("output_bias", settings.output_bias);
   overrides.choice("mlp_bias", settings.mlp_bias);
-  overrides.choice("qk_norm", settings.qk_norm);
+  overrides.one_of("qk_norm", kHeadNorms, settings.qk_norm);
+  overrides.choice("norm_plus_one", settings.norm_plus_one);
+  overrides.one_of("norm_place", kNormPlaces, settings.norm_place);
+  if (options.word("activation") != "auto") settings.activation = options.word("activation");
   if (options.integer("window") >= 0) settings.window = options.integer("window");
   settings.window_layers = options.integer("window_layers");
+  overrides.integer("global_every", settings.global_every);
+  overrides.integer("no_rope_every", settings.no_rope_every);
+  override_factors(options, settings);
+  if (options.word("model_type") != "auto") settings.model_type = options.word("model_type");
   settings.attention_dropout = options.number("attention_dropout");
+  settings.residual_dropout = options.number("residual_dropout");
   settings.documents = options.boolean("documents");
   require_consistent(settings);
   return settings;

@@ -247,7 +247,7 @@ def measure(arguments, folder):
             print(f"round {number + 1}: {side.name} {results[-1]['tokens_per_second']:.0f} tokens/s", file=sys.stderr)
     print(f"{query_gpu('name') or arguments.device}, bf16, batch {sides[0].micro * arguments.accumulate} x "
           f"{model['context']} tokens, {rate * 1e-12:.1f} TFLOP/s in bf16 matrix products\n")
-    flops = flops_per_token(model, model["vocab"])
+    flops = flops_per_token(model)
     print_table(sides, rounds, flops, rate)
     return {"gpu": query_gpu("name"), "flops_per_token": flops, "matrix_flops_per_second": rate,
             "rounds": {side.name: results for side, results in zip(sides, rounds)}}

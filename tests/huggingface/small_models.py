@@ -25,8 +25,11 @@ LEARNING_RATE = 1e4
 
 SIZES = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
              max_position_embeddings=CONTEXT, tie_word_embeddings=False, rms_norm_eps=1e-5,
-             bos_token_id=1, eos_token_id=2)
+             bos_token_id=1, eos_token_id=2,
+             # The embedding of a padding token would have no gradient in transformers.
+             pad_token_id=None)
 GROUPED = dict(SIZES, num_key_value_heads=2)
+TIED = dict(GROUPED, tie_word_embeddings=True)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=8)
@@ -62,6 +65,37 @@ MODELS = {
                      transformers.Qwen2Config(**GROUPED, use_sliding_window=True, sliding_window=5,
                                               max_window_layers=1)),
     "qwen3": (transformers.Qwen3ForCausalLM, transformers.Qwen3Config(**GROUPED, head_dim=16)),
+    "ministral": (transformers.MinistralForCausalLM,
+                  transformers.MinistralConfig(**GROUPED, head_dim=8, sliding_window=5)),
+    "ministral_listed": (transformers.MinistralForCausalLM,
+                         transformers.MinistralConfig(**GROUPED, head_dim=16, sliding_window=5,
+                                                      layer_types=["full_attention", "sliding_attention"])),
+    "smollm3": (transformers.SmolLM3ForCausalLM,
+                transformers.SmolLM3Config(**{**GROUPED, "num_hidden_layers": 3},
+                                           no_rope_layer_interval=2)),
+    "seed_oss": (transformers.SeedOssForCausalLM,
+                 transformers.SeedOssConfig(**GROUPED, head_dim=16, attention_bias=True, attention_out_bias=False,
+                                            attention_dropout=0.0, residual_dropout=0.0)),
+    "granite": (transformers.GraniteForCausalLM,
+                transformers.GraniteConfig(**GROUPED, embedding_multiplier=3.0, logits_scaling=2.5,
+                                           residual_multiplier=0.3, attention_multiplier=0.2)),
+    "olmo2": (transformers.Olmo2ForCausalLM, transformers.Olmo2Config(**GROUPED)),
+    "olmo2_full": (transformers.Olmo2ForCausalLM,
+                   transformers.Olmo2Config(**{**SIZES, "attention_bias": True})),
+    "phi3": (transformers.Phi3ForCausalLM, transformers.Phi3Config(**GROUPED)),
+    "phi3_window": (transformers.Phi3ForCausalLM,
+                    transformers.Phi3Config(**SIZES, sliding_window=5)),
+    "gemma": (transformers.GemmaForCausalLM, transformers.GemmaConfig(**TIED, head_dim=16)),
+    "gemma2": (transformers.Gemma2ForCausalLM,
+               transformers.Gemma2Config(**TIED, head_dim=16, query_pre_attn_scalar=24, sliding_window=5,
+                                         attn_logit_softcapping=1.5, final_logit_softcapping=2.0)),
+    "gemma3": (transformers.Gemma3ForCausalLM,
+               transformers.Gemma3TextConfig(**{**TIED, "num_hidden_layers": 3}, head_dim=16, query_pre_attn_scalar=24,
+                                             sliding_window=5,
+                                             layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+                                             rope_parameters=dict(
+                                                 full_attention=dict(rope_type="linear", rope_theta=1e6, factor=8.0),
+                                                 sliding_attention=dict(rope_type="default", rope_theta=100.0)))),
 }
 
 failures = []

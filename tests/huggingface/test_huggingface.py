@@ -123,6 +123,7 @@ PEFT_ADAPTERS = {
     "stabilized": ("qwen3", dict(r=4, lora_alpha=3, use_rslora=True, target_modules=["v_proj", "gate_proj"])),
     "embedding": ("llama2", dict(r=2, lora_alpha=3, target_modules=["embed_tokens", "k_proj"])),
     "packed": ("gpt2", dict(r=4, lora_alpha=6, target_modules=["c_attn", "c_proj"], fan_in_fan_out=True)),
+    "packed_rows": ("phi3", dict(r=4, lora_alpha=6, target_modules=["qkv_proj", "gate_up_proj", "down_proj"])),
 }
 
 
@@ -219,16 +220,21 @@ def test_coded_base(folder):
         check(resumed == losses, f"{base}: resumed {resumed}, without a break {losses}")
 
 
+# One of each kind of attention.
+GENERATING = ["qwen3", "smollm3", "olmo2", "granite", "phi3_window", "gemma", "gemma2", "gemma3"]
+
+
 def test_generated_tokens(folder):
-    model = saved(folder / "original", "qwen3")
-    strata("import", folder / "original", folder / "imported")
     prompt = [5, 9, 2, 33]
-    text = strata("generate", folder / "imported", "--prompt", " ".join(map(str, prompt)) + " ", "--tokens", 12,
-                  "--temperature", 0)
-    expected = prompt
-    for _ in range(12):
-        expected = expected + [model(input_ids=torch.tensor([expected])).logits[0, -1].argmax().item()]
-    check(text.split() == list(map(str, expected)), f"generated {text.split()}, transformers {expected}")
+    for name in GENERATING:
+        model = saved(folder / name, name)
+        strata("import", folder / name, folder / f"{name}_imported")
+        text = strata("generate", folder / f"{name}_imported", "--prompt", " ".join(map(str, prompt)) + " ", "--tokens", 12,
+                      "--temperature", 0)
+        expected = prompt
+        for _ in range(12):
+            expected = expected + [model(input_ids=torch.tensor([expected])).logits[0, -1].argmax().item()]
+        check(text.split() == list(map(str, expected)), f"{name} generated {text.split()}, transformers {expected}")
 
 
 def test_average(folder):

@@ -14,7 +14,7 @@ from small_models import *
 
 import numpy
 
-FAMILIES = ["gpt2", "llama2", "llama3", "mistral", "qwen2", "qwen3"]
+FAMILIES = ["gpt2", "llama2", "llama3", "mistral", "qwen2", "qwen3", "smollm3", "olmo2", "gemma2", "gemma3"]
 
 # Name: the strategies, as in a configuration.
 STACKS = {

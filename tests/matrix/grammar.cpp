@@ -89,6 +89,29 @@ OptionRow optimizer_groups() {
   return written(std::move(row), groups_of_model);
 }
 
+/// The options of Gemma 2 and 3, with caps that bend most values.
+constexpr const char* kGemma = R"("llama"
+norm_plus_one = "yes"
+norm_place = "both"
+activation = "gelu_tanh"
+scaled_embedding = "yes"
+attention_multiplier = 0.5
+attention_cap = 0.7
+logit_cap = 0.9
+global_every = 2
+local_rope_base = 100.0)";
+
+/// The options of OLMo 2, SmolLM3 and Granite.
+constexpr const char* kOlmo = R"("llama"
+kv_heads = 1
+norm_place = "after"
+qk_norm = "all_heads"
+no_rope_every = 2
+embedding_multiplier = 3.0
+residual_multiplier = 0.4
+logits_scaling = 0.5
+residual_dropout = 0.1)";
+
 std::vector<OptionRow> run_options() {
   OptionRow layers = values("model.layers", {"1", "2", "4", "6"});
   for (const char* rare : {"10", "14"}) layers.choices.push_back({.toml = rare, .rare = true});
@@ -99,6 +122,8 @@ std::vector<OptionRow> run_options() {
             {"\"gpt2\"\ndropout = 0.1"},
             {"\"llama\""},
             {"\"llama\"\nkv_heads = 1\nqk_norm = \"yes\"\nrope_scaling = \"yarn\"\nrope_factor = 4"},
+            {kGemma},
+            {kOlmo},
             {"\"llama\"\ntied = \"yes\"\nqkv_bias = \"yes\"\noutput_bias = \"yes\"\nmlp_bias = \"yes\"\nwindow_layers "
              "= 1"},
             {"\"bert\""},

@@ -31,8 +31,10 @@ class LlamaModel : public ::testing::Test {
 
 TEST_F(LlamaModel, HasThePublishedNumbersOfParameters) {
   const std::vector<std::pair<const char*, std::int64_t>> published{
-      {"llama2-7b", 6738415616},  {"llama3-8b", 8030261248}, {"llama3.1-8b", 8030261248}, {"llama3.2-1b", 1235814400},
-      {"mistral-7b", 7241732096}, {"qwen2-0.5b", 494032768}, {"qwen3-0.6b", 596049920},   {"smollm2-135m", 134515008}};
+      {"llama2-7b", 6738415616},  {"llama3-8b", 8030261248}, {"llama3.1-8b", 8030261248},   {"llama3.2-1b", 1235814400},
+      {"mistral-7b", 7241732096}, {"qwen2-0.5b", 494032768}, {"qwen3-0.6b", 596049920},     {"smollm2-135m", 134515008},
+      {"smollm3-3b", 3075098624}, {"olmo2-1b", 1484916736},  {"granite3.0-2b", 2533531648}, {"phi3-mini", 3821079552},
+      {"gemma-2b", 2506172416},   {"gemma2-2b", 2614341888}, {"gemma3-1b", 999885952}};
   for (const auto& [size, parameters] : published) {
     EXPECT_EQ(host::parameter_count(build({{"size", std::string(size)}})), parameters) << size;
   }
@@ -71,7 +73,9 @@ TEST_F(LlamaModel, RefusesSizesThatDoNotFit) {
       {{{"head_dim", std::int64_t{5}}}, "head_dim: found 5; accepted: an even number"},
       {{{"embed", std::int64_t{8}}, {"heads", std::int64_t{12}}},
        "heads: found 12; accepted: a divisor of embed = 8, or an option head_dim"},
-      {{{"rope_scaling", std::string("llama3")}, {"rope_low_freq_factor", 8.0}}, "is not above rope_low_freq_factor"}};
+      {{{"rope_scaling", std::string("llama3")}, {"rope_low_freq_factor", 8.0}}, "is not above rope_low_freq_factor"},
+      {{{"global_every", std::int64_t{2}}, {"window_layers", std::int64_t{1}}},
+       "window_layers: found 1; accepted: -1 with global_every"}};
   for (const auto& [given, message] : rows) {
     try {
       (void)factory_.create(Options(factory_.options(), given));
@@ -87,6 +91,31 @@ using LlamaOptions = std::map<std::string, OptionValue>;
 
 const LlamaOptions kGroupedQueries = {{"heads", std::int64_t{4}}, {"kv_heads", std::int64_t{2}}};
 const LlamaOptions kShortWindow = {{"window", std::int64_t{3}}};
+/// Gemma 2 and 3 together, with caps that bend most values.
+const LlamaOptions kGemma = {{"heads", std::int64_t{4}},
+                             {"kv_heads", std::int64_t{2}},
+                             {"head_dim", std::int64_t{8}},
+                             {"window", std::int64_t{3}},
+                             {"global_every", std::int64_t{2}},
+                             {"local_rope_base", 100.0},
+                             {"norm_plus_one", std::string("yes")},
+                             {"norm_place", std::string("both")},
+                             {"activation", std::string("gelu_tanh")},
+                             {"scaled_embedding", std::string("yes")},
+                             {"attention_multiplier", 0.5},
+                             {"attention_cap", 0.7},
+                             {"logit_cap", 0.9},
+                             {"tied", std::string("yes")}};
+/// OLMo 2, SmolLM3 and Granite together.
+const LlamaOptions kOthers = {{"heads", std::int64_t{4}},
+                              {"kv_heads", std::int64_t{2}},
+                              {"no_rope_every", std::int64_t{2}},
+                              {"norm_place", std::string("after")},
+                              {"qk_norm", std::string("all_heads")},
+                              {"embedding_multiplier", 3.0},
+                              {"residual_multiplier", 0.4},
+                              {"logits_scaling", 0.5},
+                              {"residual_dropout", 0.1}};
 
 struct LlamaRow {
   StackRow stack;
@@ -123,6 +152,12 @@ INSTANTIATE_TEST_SUITE_P(
                  {{"rope_scaling", std::string("yarn")}, {"rope_factor", 4.0}, {"rope_original_context", 4.0}}},
         LlamaRow{{"ulysses_grouped_window", table("context", 2, "attention = \"ulysses\"\n"), 2},
                  {{"heads", std::int64_t{4}}, {"kv_heads", std::int64_t{2}}, {"window", std::int64_t{3}}}},
+        LlamaRow{{"ring_gemma", table("context", 2), 2}, kGemma},
+        LlamaRow{{"ulysses_gemma", table("context", 2, "attention = \"ulysses\"\n"), 2}, kGemma},
+        LlamaRow{{"tensor_gemma", table("tensor", 4, kSequenceParallel), 4}, kGemma},
+        LlamaRow{{"zero3_pipeline_gemma", table("zero", 2, "stage = 3\n") + table("pipeline", 2), 4}, kGemma},
+        LlamaRow{{"tensor_others", table("tensor", 2, kSequenceParallel), 2}, kOthers},
+        LlamaRow{{"ring_pipeline_others", table("context", 2) + table("pipeline", 2), 4}, kOthers},
         LlamaRow{{"zero3_pipeline_tensor_recompute",
                   table("zero", 2, "stage = 3\n") + table("pipeline", 2) + table("tensor", 2, kSequenceParallel) +
                       table("recompute", ""),

@@ -119,6 +119,16 @@ def mistral(lines):
     return edited(llama2(lines), change)
 
 
+def gemma(lines):
+    """Marks by the normalizer alone, before which no word has one. The pre-tokenizer finds no space afterwards."""
+    def change(content):
+        content["normalizer"] = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+        content["pre_tokenizer"] = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious",
+                                    "invert": False}
+        content["decoder"]["decoders"].pop()
+    return edited(llama2(lines, across=True), change)
+
+
 def beginnings(lines):
     """A mark before the first word only, and normalizers that may remove what is before it."""
     tokenizer = Tokenizer(models.Unigram())
@@ -217,7 +227,7 @@ def hugging_face_tokenizers(lines, charsmap):
         "gpt2": gpt2(lines), "roberta": roberta(lines), "llama3": llama3(lines), "smollm": byte_level(digits, lines),
         "qwen2": byte_level(split(QWEN2), lines, normalizer=normalizers.NFC()), "gpt4o": byte_level(split(GPT4O), lines),
         "added": added(lines), "llama2": llama2(lines), "llama2_across": llama2(lines, across=True),
-        "mistral": mistral(lines), "unigram": unigram(lines), "unigram_bytes": unigram(lines, fallback=True),
+        "mistral": mistral(lines), "gemma": gemma(lines), "unigram": unigram(lines), "unigram_bytes": unigram(lines, fallback=True),
         "unigram_charsmap": unigram(lines, charsmap), "words": words(lines), "behaviors": behaviors(lines),
         "whitespace": whitespace(lines), "beginnings": beginnings(lines),
         "falcon": falcon(lines), "bert": bert(lines),

@@ -140,7 +140,12 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(GenerationModel{"gpt2", "plugin=\"gpt2\", layers=2, heads=2, embed=16"},
                       GenerationModel{"gpt2_window", "plugin=\"gpt2\", layers=2, heads=2, embed=16, window=4"},
                       GenerationModel{"llama", kLlama},
-                      GenerationModel{"llama_grouped_window", kLlama + ", kv_heads=1, window=5, qk_norm=\"yes\""}),
+                      GenerationModel{"llama_grouped_window", kLlama + ", kv_heads=1, window=5, qk_norm=\"yes\""},
+                      GenerationModel{"gemma", kLlama + ", kv_heads=1, window=5, global_every=2, local_rope_base=100, "
+                                                        "norm_plus_one=\"yes\", norm_place=\"both\", "
+                                                        "attention_multiplier=0.5, attention_cap=0.7, logit_cap=0.9"},
+                      GenerationModel{"olmo", kLlama + ", no_rope_every=2, norm_place=\"after\", "
+                                                       "qk_norm=\"all_heads\", residual_multiplier=0.4"}),
     [](const ::testing::TestParamInfo<GenerationModel>& test) { return test.param.name; });
 
 /// Why a model with this body cannot be continued.

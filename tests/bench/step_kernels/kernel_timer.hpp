@@ -37,6 +37,8 @@ class KernelTimer {
   [[nodiscard]] std::shared_ptr<void> filled(DType dtype, std::int64_t bytes);
   /// Seconds of one launch. `enqueue` puts `launches` launches on the stream.
   [[nodiscard]] double time(int launches, const std::function<void()>& enqueue);
+  /// The median of repetitions, in seconds of one `run`.
+  [[nodiscard]] double median_seconds(const std::function<void()>& run);
   [[nodiscard]] double elapsed(int runs, const std::function<void()>& run);
 
   Device& device_;

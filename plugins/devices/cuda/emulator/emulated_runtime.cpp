@@ -83,16 +83,19 @@ struct Kind {
   std::string name;
   ThreadOrder order = ThreadOrder::ascending;
   Roughness roughness = Roughness::exact;
+  /// Of an A100 or an H100. Some kernels have larger tiles with more.
+  std::size_t shared_bytes_per_block = std::size_t{163} << 10;
 };
 
 /// The kind of a GPU. The first two kinds must compute the same bits.
 const Kind& kind_of(int gpu) {
+  constexpr std::size_t kMoreSharedBytes = std::size_t{227} << 10;
   static const std::array<Kind, EmulatedGpu::kCount> kKinds{
       {{"emulated GPU"},
        {"emulated GPU with threads in descending order", ThreadOrder::descending},
-       {"emulated GPU with mixed errors", ThreadOrder::ascending, Roughness::mixed},
-       {"emulated GPU with high exponentials", ThreadOrder::ascending, Roughness::high},
-       {"emulated GPU with low exponentials", ThreadOrder::ascending, Roughness::low}}};
+       {"emulated GPU with mixed errors", ThreadOrder::ascending, Roughness::mixed, kMoreSharedBytes},
+       {"emulated GPU with high exponentials", ThreadOrder::ascending, Roughness::high, kMoreSharedBytes},
+       {"emulated GPU with low exponentials", ThreadOrder::ascending, Roughness::low, kMoreSharedBytes}}};
   return kKinds.at(static_cast<std::size_t>(gpu));
 }
 
@@ -160,7 +163,7 @@ GpuProperties gpu_properties(int gpu) {
           .major = 8,
           .minor = 0,
           .multiprocessors = 4,
-          .shared_bytes_per_block = 163 << 10,
+          .shared_bytes_per_block = kind_of(gpu).shared_bytes_per_block,
           .memory_bytes = EmulatedGpu::kMemoryBytes};
 }
 

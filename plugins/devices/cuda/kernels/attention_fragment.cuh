@@ -10,20 +10,25 @@ namespace strata::cuda {
 
 // Tiles of 16-bit elements in shared memory.
 
-/// Rows of Width elements in chunks of 16 bytes. The position of a chunk depends on its row, so that ldmatrix, which
-/// reads the same chunk of eight neighbouring rows at once, finds them in eight different groups of four banks.
+/// Rows of Width elements in panels of 64 columns, which are rows of eight chunks of 16 bytes. The place of a chunk
+/// depends on its row, so that ldmatrix, which reads the same chunk of eight neighbouring rows at once, finds them in
+/// eight different groups of four banks. wgmma calls this layout a swizzle of 128 bytes.
 template <class T, int Rows, int Width>
 class SharedTile {
  public:
   static constexpr int kChunkElements = kPackedElements<T>;
   static constexpr int kChunks = Width / kChunkElements;
-  static constexpr std::size_t kBytes = std::size_t{Rows} * Width * sizeof(T);
+  static constexpr int kPanelColumns = 64;
+  static constexpr int kPanels = Width / kPanelColumns;
+  static constexpr int kPanelElements = Rows * kPanelColumns;
 
   __device__ __forceinline__ explicit SharedTile(void* memory) : elements_(static_cast<T*>(memory)) {}
 
   [[nodiscard]] __device__ __forceinline__ T* chunk(int row, int chunk) const {
-    return elements_ + row * Width + (chunk ^ (row & 7)) * kChunkElements;
+    constexpr int kPanelChunks = kPanelColumns / kChunkElements;
+    return panel(chunk / kPanelChunks) + row * kPanelColumns + ((chunk % kPanelChunks) ^ (row & 7)) * kChunkElements;
   }
+  [[nodiscard]] __device__ __forceinline__ T* panel(int index) const { return elements_ + index * kPanelElements; }
 
   /// Starts to load rows from `first` on. Elements past the last row and column are zero. All threads of the block take
   /// part.
@@ -37,16 +42,22 @@ class SharedTile {
   }
 
  private:
-  static_assert(sizeof(T) == 2 && Width % 64 == 0, "rows begin in the same bank");
+  static_assert(sizeof(T) == 2 && Width % kPanelColumns == 0 && Rows % 8 == 0);
 
+  /// A thread loads the same chunk of every kStep-th row.
   template <int Threads>
   __device__ __forceinline__ void load_chunks(const HeadRows<const T>& rows, int first) const {
+    constexpr int kStep = Threads / kChunks;
+    static_assert(Rows % kStep == 0 && kStep % 8 == 0);
+    const int thread = recomputed(static_cast<int>(threadIdx.x));
+    const int row = thread / kChunks;
+    const int column = thread % kChunks * kChunkElements;
+    const T* from = rows.row(first + row) + column;
+    const int there = column < rows.width ? rows.count - first - row : 0;  // rows from `from` on
 #pragma unroll
-    for (int i = recomputed(static_cast<int>(threadIdx.x)); i < Rows * kChunks; i += Threads) {
-      const int row = i / kChunks;
-      const int column = i % kChunks * kChunkElements;
-      const bool is_there = first + row < rows.count && column < rows.width;
-      copy_async(chunk(row, i % kChunks), is_there ? rows.row(first + row) + column : rows.first, is_there);
+    for (int i = 0; i < Rows; i += kStep) {
+      copy_async(chunk(row + i, thread % kChunks), i < there ? from : rows.first, i < there);
+      from += kStep * rows.stride;
     }
   }
 
@@ -121,59 +132,111 @@ __device__ __forceinline__ void multiply_pair(float (&left)[4], float (&right)[4
   mma_m16n8k16<T>(right, a, right_pieces, right);
 }
 
+/// True if warpgroups multiply these fragments. Then four warps compute 64 rows, 16 per warp, in the same layout as
+/// mma_m16n8k16.
+template <int RowTiles, int Columns>
+inline constexpr bool kWarpgroupsMultiply = kHasWarpgroupUnits&& RowTiles == 1 && Columns % kWarpgroupColumns == 0;
+
+/// The accumulators of a panel of 64 columns.
+template <int Columns>
+__device__ __forceinline__ WarpgroupSums& sums_of_panel(MatrixFragment<1, Columns>& fragment, int panel) {
+  return reinterpret_cast<WarpgroupSums&>(fragment.values[0][panel * (kWarpgroupColumns / 8)]);
+}
+
 /// a · bᵀ: the scores of the rows of `a` with the rows of `b`. `a` has as many rows as the block's warps hold.
 template <class T, int RowTiles, int Columns, int Rows, int Width>
 __device__ __forceinline__ MatrixFragment<RowTiles, Columns> multiply_transposed(
     const SharedTile<T, Rows, Width>& a, const SharedTile<T, Columns, Width>& b) {
   using Fragment = MatrixFragment<RowTiles, Columns>;
   Fragment scores;
-  scores.clear();
-  const int lane = recomputed(Fragment::lane());
-  const int first_row = recomputed(Fragment::first_row());
+  if constexpr (kWarpgroupsMultiply<RowTiles, Columns>) {
+    using Tile = SharedTile<T, Rows, Width>;
+    const int first_row = static_cast<int>(threadIdx.x) / kWarpgroupThreads * kWarpgroupRows;
+    begin_warpgroup_products();
 #pragma unroll
-  for (int step = 0; step < Width / 16; ++step) {
-    std::uint32_t a_pieces[RowTiles][4];
+    for (int step = 0; step < Width / 16; ++step) {
+      const int panel = step * 16 / Tile::kPanelColumns;
+      const int column = step * 16 % Tile::kPanelColumns;
+      const T* left = a.panel(panel) + first_row * Tile::kPanelColumns + column;
 #pragma unroll
-    for (int m = 0; m < RowTiles; ++m) {
-      ldmatrix_x4(a_pieces[m], a.chunk(first_row + 16 * m + lane % 16, 2 * step + lane / 16));
+      for (int n = 0; n < Columns / kWarpgroupColumns; ++n) {
+        const T* right = b.panel(panel) + n * kWarpgroupColumns * Tile::kPanelColumns + column;
+        warpgroup_multiply_transposed<T>(sums_of_panel(scores, n), left, right, step > 0);
+      }
     }
+    end_warpgroup_products();
+  } else {
+    scores.clear();
+    const int lane = recomputed(Fragment::lane());
+    const int first_row = recomputed(Fragment::first_row());
 #pragma unroll
-    for (int n = 0; n < Columns / 16; ++n) {
-      std::uint32_t b_pieces[4];
-      ldmatrix_x4(b_pieces, b.chunk(16 * n + 8 * (lane / 16) + lane % 8, 2 * step + lane / 8 % 2));
+    for (int step = 0; step < Width / 16; ++step) {
+      std::uint32_t a_pieces[RowTiles][4];
 #pragma unroll
       for (int m = 0; m < RowTiles; ++m) {
-        multiply_pair<T>(scores.values[m][2 * n], scores.values[m][2 * n + 1], a_pieces[m], b_pieces);
+        ldmatrix_x4(a_pieces[m], a.chunk(first_row + 16 * m + lane % 16, 2 * step + lane / 16));
+      }
+#pragma unroll
+      for (int n = 0; n < Columns / 16; ++n) {
+        std::uint32_t b_pieces[4];
+        ldmatrix_x4(b_pieces, b.chunk(16 * n + 8 * (lane / 16) + lane % 8, 2 * step + lane / 8 % 2));
+#pragma unroll
+        for (int m = 0; m < RowTiles; ++m) {
+          multiply_pair<T>(scores.values[m][2 * n], scores.values[m][2 * n + 1], a_pieces[m], b_pieces);
+        }
       }
     }
   }
   return scores;
 }
 
-/// sum += a · b, with `a` rounded to T. The layout of a product's result is also that of a left factor.
+/// 16 columns of a fragment from column 16 `step` on, rounded to T, as a left factor: its layout is that of a product's
+/// result.
+template <class T, int RowTiles, int Columns>
+__device__ __forceinline__ void pack_factor(std::uint32_t (&pieces)[4], const MatrixFragment<RowTiles, Columns>& a,
+                                            int row_tile, int step) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float(&piece)[4] = a.values[row_tile][2 * step + i / 2];
+    pieces[i] = pack_pair<T>(piece[2 * (i % 2)], piece[2 * (i % 2) + 1]);
+  }
+}
+
+/// sum += a · b, with `a` rounded to T.
 template <class T, int RowTiles, int Columns, int Width>
 __device__ __forceinline__ void multiply_add(MatrixFragment<RowTiles, Width>& sum,
                                              const MatrixFragment<RowTiles, Columns>& a,
                                              const SharedTile<T, Columns, Width>& b) {
-  const int lane = recomputed(MatrixFragment<RowTiles, Width>::lane());
+  constexpr int kSteps = Columns / 16;
+  if constexpr (kWarpgroupsMultiply<RowTiles, Width>) {
+    using Tile = SharedTile<T, Columns, Width>;
+    std::uint32_t a_pieces[kSteps][4];
 #pragma unroll
-  for (int step = 0; step < Columns / 16; ++step) {
-    std::uint32_t a_pieces[RowTiles][4];
+    for (int step = 0; step < kSteps; ++step) pack_factor<T>(a_pieces[step], a, 0, step);
+    begin_warpgroup_products();
 #pragma unroll
-    for (int m = 0; m < RowTiles; ++m) {
+    for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const float(&piece)[4] = a.values[m][2 * step + i / 2];
-        a_pieces[m][i] = pack_pair<T>(piece[2 * (i % 2)], piece[2 * (i % 2) + 1]);
+      for (int n = 0; n < Tile::kPanels; ++n) {
+        warpgroup_multiply_add<T>(sums_of_panel(sum, n), a_pieces[step], b.panel(n) + 16 * step * Tile::kPanelColumns);
       }
     }
+    end_warpgroup_products();
+  } else {
+    const int lane = recomputed(MatrixFragment<RowTiles, Width>::lane());
 #pragma unroll
-    for (int n = 0; n < Width / 16; ++n) {
-      std::uint32_t b_pieces[4];
-      ldmatrix_x4_trans(b_pieces, b.chunk(16 * step + lane % 16, 2 * n + lane / 16));
+    for (int step = 0; step < kSteps; ++step) {
+      std::uint32_t a_pieces[RowTiles][4];
 #pragma unroll
-      for (int m = 0; m < RowTiles; ++m) {
-        multiply_pair<T>(sum.values[m][2 * n], sum.values[m][2 * n + 1], a_pieces[m], b_pieces);
+      for (int m = 0; m < RowTiles; ++m) pack_factor<T>(a_pieces[m], a, m, step);
+#pragma unroll
+      for (int n = 0; n < Width / 16; ++n) {
+        std::uint32_t b_pieces[4];
+        ldmatrix_x4_trans(b_pieces, b.chunk(16 * step + lane % 16, 2 * n + lane / 16));
+#pragma unroll
+        for (int m = 0; m < RowTiles; ++m) {
+          multiply_pair<T>(sum.values[m][2 * n], sum.values[m][2 * n + 1], a_pieces[m], b_pieces);
+        }
       }
     }
   }

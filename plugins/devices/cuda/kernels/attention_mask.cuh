@@ -140,69 +140,61 @@ class QueryWalk {
   int end_head_;
 };
 
-/// Sets the scores of keys that positions hide from a query, and of columns past the last key, to -infinity.
-template <Rows Meaning, class Scores>
-__device__ __forceinline__ void hide_by_position(Scores& scores, const AttentionShape& shape, int first_query,
-                                                 int first_key) {
-  using Real = typename Scores::Real;
-  constexpr bool kQueryRows = Meaning == Rows::are_queries;
-  const DimIndexMap& row_map = kQueryRows ? shape.query_positions : shape.key_positions;
-  const DimIndexMap& column_map = kQueryRows ? shape.key_positions : shape.query_positions;
-  const int first_row = kQueryRows ? first_query : first_key;
-  const int first_column = kQueryRows ? first_key : first_query;
-  int row_positions[Scores::kRows];
+/// Where the queries or keys of a tile are, in shared memory. A query sees a key if its position is at least the key's,
+/// by less than the reach, and if both are in the same document.
+template <int Count>
+struct TilePlaces {
+  /// Global positions. Without a causal mask 0, so that every query sees every key. Past the last key the largest
+  /// number, which no query sees.
+  std::int32_t positions[Count];
+  std::int32_t documents[Count];
+
+  /// Fills the places of the queries or keys from `first` on. Documents may arrive with the thread's copies. All
+  /// threads of the block take part.
+  template <Rows Side, int Threads>
+  __device__ __forceinline__ void load(const AttentionShape& shape, int sample, int first) {
+    constexpr bool kQueries = Side == Rows::are_queries;
+    const DimIndexMap& map = kQueries ? shape.query_positions : shape.key_positions;
+    const std::int32_t* all = kQueries ? shape.query_documents : shape.key_documents;
+    const int length = kQueries ? shape.queries : shape.keys;
+    for (int i = recomputed(static_cast<int>(threadIdx.x)); i < Count; i += Threads) {
+      const int index = first + i;
+      const int position = shape.causal ? static_cast<int>(map.global_index(index)) : 0;
+      positions[i] = kQueries || index < length ? position : INT32_MAX;
+      if (all != nullptr) copy_async<4>(documents + i, all + std::int64_t{sample} * length + min(index, length - 1));
+    }
+  }
+};
+
+/// Sets the scores of keys that a query does not see to -infinity.
+template <Rows Meaning, class Scores, int RowCount, int ColumnCount>
+__device__ __forceinline__ void hide(Scores& scores, const AttentionShape& shape, const TilePlaces<RowCount>& rows,
+                                     const TilePlaces<ColumnCount>& columns) {
+  constexpr auto kHidden = -static_cast<typename Scores::Real>(INFINITY);
+  const auto reach = static_cast<std::uint32_t>(shape.reach);
+  std::int32_t row_positions[Scores::kRows];
 #pragma unroll
-  for (int r = 0; r < Scores::kRows; ++r)
-    row_positions[r] = static_cast<int>(row_map.global_index(first_row + recomputed(Scores::row(r))));
+  for (int r = 0; r < Scores::kRows; ++r) row_positions[r] = rows.positions[recomputed(Scores::row(r))];
 #pragma unroll
   for (int c = 0; c < Scores::kColumns; ++c) {
-    const int column = first_column + recomputed(Scores::column(c));
-    const auto column_position = static_cast<int>(column_map.global_index(column));
+    const std::int32_t column = columns.positions[recomputed(Scores::column(c))];
 #pragma unroll
     for (int r = 0; r < Scores::kRows; ++r) {
-      const int distance = kQueryRows ? row_positions[r] - column_position : column_position - row_positions[r];
+      const std::int32_t distance =
+          Meaning == Rows::are_queries ? row_positions[r] - column : column - row_positions[r];
       // As an unsigned number, a negative distance is beyond any reach.
-      const bool is_out_of_reach = static_cast<std::uint32_t>(distance) >= static_cast<std::uint32_t>(shape.reach);
-      const bool is_hidden = (shape.causal && is_out_of_reach) || (kQueryRows && column >= shape.keys);
-      if (is_hidden) scores.at(r, c) = -static_cast<Real>(INFINITY);
+      if (static_cast<std::uint32_t>(distance) >= reach) scores.at(r, c) = kHidden;
     }
   }
-}
-
-/// Sets the scores of keys of other documents than a query's to -infinity.
-template <Rows Meaning, class Scores>
-__device__ __forceinline__ void hide_by_document(Scores& scores, const AttentionShape& shape, int sample,
-                                                 int first_query, int first_key) {
-  using Real = typename Scores::Real;
-  constexpr bool kQueryRows = Meaning == Rows::are_queries;
-  // Rows and columns past the end have the last number. Nothing reads their scores.
-  const auto document = [&](bool is_query, int index) {
-    const int length = is_query ? shape.queries : shape.keys;
-    const std::int32_t* documents = is_query ? shape.query_documents : shape.key_documents;
-    return documents[std::int64_t{sample} * length + min(index, length - 1)];
-  };
-  const int first_row = kQueryRows ? first_query : first_key;
-  const int first_column = kQueryRows ? first_key : first_query;
-  std::int32_t row_documents[Scores::kRows];
-#pragma unroll
-  for (int r = 0; r < Scores::kRows; ++r)
-    row_documents[r] = document(kQueryRows, first_row + recomputed(Scores::row(r)));
+  if (shape.query_documents == nullptr) return;
 #pragma unroll
   for (int c = 0; c < Scores::kColumns; ++c) {
-    const std::int32_t column_document = document(!kQueryRows, first_column + recomputed(Scores::column(c)));
+    const std::int32_t column = columns.documents[recomputed(Scores::column(c))];
 #pragma unroll
     for (int r = 0; r < Scores::kRows; ++r) {
-      if (row_documents[r] != column_document) scores.at(r, c) = -static_cast<Real>(INFINITY);
+      if (rows.documents[recomputed(Scores::row(r))] != column) scores.at(r, c) = kHidden;
     }
   }
-}
-
-/// Sets the scores of keys that a query does not see, and of columns past the last key, to -infinity.
-template <Rows Meaning, class Scores>
-__device__ __forceinline__ void hide(Scores& scores, const AttentionShape& shape, int sample, int first_query,
-                                     int first_key) {
-  hide_by_position<Meaning>(scores, shape, first_query, first_key);
-  if (shape.query_documents != nullptr) hide_by_document<Meaning>(scores, shape, sample, first_query, first_key);
 }
 
 }  // namespace strata::cuda

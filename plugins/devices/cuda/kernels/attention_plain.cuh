@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/attention_mask.cuh"
 #include "kernels/attention_shape.cuh"
 #include "kernels/attention_softmax.cuh"
 #include "language/language.hpp"
@@ -85,17 +86,23 @@ struct PlainMemory {
   Square factor;
   /// Statistics of queries, used by gradients.
   QueryStatistic<Real>* statistics;
+  TilePlaces<kRows>* query_places;
+  TilePlaces<kRows>* key_places;
   std::uint32_t* kept;
 
   static constexpr std::size_t kStatisticsBytes = sizeof(QueryStatistic<Real>) * kRows;
   static constexpr std::size_t kKeptBytes = std::size_t{kRows} * (kRows / 32) * 4;
-  static constexpr std::size_t kBytes = 2 * Slice::kBytes + Square::kBytes + kStatisticsBytes + kKeptBytes;
+  static constexpr std::size_t kPlacesBytes = 2 * sizeof(TilePlaces<kRows>);
+  static constexpr std::size_t kBytes =
+      2 * Slice::kBytes + Square::kBytes + kStatisticsBytes + kPlacesBytes + kKeptBytes;
 
   __device__ __forceinline__ explicit PlainMemory(unsigned char* memory)
       : left{reinterpret_cast<Real*>(memory)},
         right{reinterpret_cast<Real*>(memory + Slice::kBytes)},
         factor{reinterpret_cast<Real*>(memory + 2 * Slice::kBytes)},
         statistics(reinterpret_cast<QueryStatistic<Real>*>(memory + 2 * Slice::kBytes + Square::kBytes)),
+        query_places(reinterpret_cast<TilePlaces<kRows>*>(memory + kBytes - kKeptBytes - kPlacesBytes)),
+        key_places(query_places + 1),
         kept(reinterpret_cast<std::uint32_t*>(memory + kBytes - kKeptBytes)) {}
 };
 
@@ -225,6 +232,15 @@ __device__ __forceinline__ void store_result(const PlainSum<Real>& values, void*
     if (!is_f32) return store_rows(values, rows_of(static_cast<T*>(result)), first);
   }
   store_rows(values, rows_of(static_cast<float*>(result)), first);
+}
+
+/// Loads the places of a tile. A barrier must follow.
+template <Rows Side, int Count>
+__device__ __forceinline__ void load_places(TilePlaces<Count>* places, const AttentionShape& shape, int sample,
+                                            int first) {
+  places->template load<Side, kPlainThreads>(shape, sample, first);
+  commit_copies();
+  wait_copies<0>();
 }
 
 }  // namespace strata::cuda

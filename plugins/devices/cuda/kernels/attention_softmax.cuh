@@ -187,7 +187,7 @@ class OnlineSoftmax {
 
 // The gradient of attention from scores to probabilities and back. With probabilities p = exp(score - log-sum-exp),
 // dropout factors m and D = d_o · o (the sum of p m (d_o · v) over all keys, also those of other ranks):
-// d_v = Σ p m d_o, d_score = p (m (d_o · v) - D) · slope of the cap, d_q = scale Σ d_score k, d_k = scale Σ d_score q.
+// d_v = Σ p m d_o, d_score = p (m (d_o · v) - D), d_q = scale Σ d_score k, d_k = scale Σ d_score q.
 
 /// What the gradient needs of a query.
 template <class Real>
@@ -210,14 +210,14 @@ __device__ __forceinline__ void load_statistics(QueryStatistic<Real>* to, const 
 }
 
 /// Replaces the scores of a tile by p, and d_o · v by d_score. With dropout, replaces the scores by p m without m's
-/// constant factor.
-template <Rows Meaning, int Keys, bool HasDropout, class Scores>
+/// constant factor. Where scores may be capped, d_score is times the slope of the cap.
+template <Rows Meaning, int Keys, bool HasDropout, bool MayCap = false, class Scores>
 __device__ __forceinline__ void differentiate(Scores& scores, Scores& value_products, const AttentionShape& shape,
                                               const QueryStatistic<typename Scores::Real>* statistics,
                                               [[maybe_unused]] const std::uint32_t* kept) {
   using Real = typename Scores::Real;
   const auto binary_scale = shape.binary_scale.template as<Real>();
-  const auto cap = shape.product_cap.template as<Real>();
+  [[maybe_unused]] const auto cap = shape.product_cap.template as<Real>();
   [[maybe_unused]] const auto kept_factor = shape.dropout.kept_factor.template as<Real>();
   constexpr bool kQueryRows = Meaning == Rows::are_queries;
 #pragma unroll
@@ -229,7 +229,7 @@ __device__ __forceinline__ void differentiate(Scores& scores, Scores& value_prod
       Real& score = kQueryRows ? scores.at(i, j) : scores.at(j, i);
       Real& value_product = kQueryRows ? value_products.at(i, j) : value_products.at(j, i);
       const Real probability = fast_exp2(score * binary_scale - of_query.log_sum);
-      const Real slope = cap == 0 ? Real{1} : soft_cap_slope(score, cap);
+      [[maybe_unused]] const Real capped = score;
       score = probability;
       if constexpr (HasDropout) {
         const int key = kQueryRows ? Scores::column(j) : recomputed(Scores::row(j));
@@ -237,7 +237,10 @@ __device__ __forceinline__ void differentiate(Scores& scores, Scores& value_prod
         score = keeps ? probability : Real{0};
         value_product = keeps ? value_product * kept_factor : Real{0};
       }
-      value_product = probability * (value_product - of_query.product) * slope;
+      value_product = probability * (value_product - of_query.product);
+      if constexpr (MayCap) {
+        if (cap != 0) value_product *= soft_cap_slope(capped, cap);
+      }
     }
   }
 }

@@ -45,19 +45,23 @@ __global__ void __launch_bounds__(kPlainThreads)
     load_statistics<kPlainThreads, kTile>(memory.statistics, statistics + shape.statistics(sample, head), first_query,
                                           shape.queries);
     commit_copies();
+    load_places<Rows::are_queries>(memory.query_places, shape, sample, first_query);
+    load_places<Rows::are_keys>(memory.key_places, shape, sample, first_key);
     if (has_dropout) {
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, head, first_query, first_key);
     }
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
     add_bias<Rows::are_queries, T>(scores, shape, head, first_query, first_key);
-    hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
+    hide<Rows::are_queries>(scores, shape, *memory.query_places, *memory.key_places);
     wait_copies<0>();
     // Its barriers show the statistics to all threads.
     Scores score_gradients = multiply_transposed(memory, gradients, first_query, values, first_key);
     if (has_dropout) {
-      differentiate<Rows::are_queries, kTile, true>(scores, score_gradients, shape, memory.statistics, memory.kept);
+      differentiate<Rows::are_queries, kTile, true, false>(scores, score_gradients, shape, memory.statistics,
+                                                           memory.kept);
     } else {
-      differentiate<Rows::are_queries, kTile, false>(scores, score_gradients, shape, memory.statistics, memory.kept);
+      differentiate<Rows::are_queries, kTile, false, false>(scores, score_gradients, shape, memory.statistics,
+                                                            memory.kept);
     }
 #pragma unroll
     for (int r = 0; r < Scores::kRows; ++r) {

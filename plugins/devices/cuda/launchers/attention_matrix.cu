@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "kernels/attention_bias.cuh"
 #include "kernels/attention_fragment.cuh"
 #include "kernels/attention_mask.cuh"
 #include "kernels/attention_softmax.cuh"
@@ -29,16 +28,17 @@ struct AttentionTiling {
   static constexpr std::size_t kKeptBytes = std::size_t{kRows} * kColumns / 8;
   static constexpr std::size_t kRowStatisticsBytes = kRows * sizeof(QueryStatistic<float>);
   static constexpr std::size_t kColumnStatisticsBytes = kColumns * sizeof(QueryStatistic<float>);
+  static constexpr std::size_t kPlacesBytes = sizeof(TilePlaces<kRows>) + 2 * sizeof(TilePlaces<kColumns>);
 
-  // Shared memory: tiles of rows; two stages of two tiles of columns; statistics; two stages of kept bits.
+  // Shared memory: tiles of rows; two stages of two tiles of columns; places; statistics; two stages of kept bits.
   static constexpr std::size_t forward_bytes(bool has_dropout) {
-    return kRowBytes + 4 * kColumnBytes + (has_dropout ? 2 * kKeptBytes : 0);
+    return kRowBytes + 4 * kColumnBytes + kPlacesBytes + (has_dropout ? 2 * kKeptBytes : 0);
   }
   static constexpr std::size_t query_gradient_bytes(bool has_dropout) {
-    return 2 * kRowBytes + 4 * kColumnBytes + kRowStatisticsBytes + (has_dropout ? 2 * kKeptBytes : 0);
+    return kRowBytes + kRowStatisticsBytes + forward_bytes(has_dropout);
   }
   static constexpr std::size_t key_gradient_bytes(bool has_dropout) {
-    return 2 * kRowBytes + 4 * kColumnBytes + 2 * kColumnStatisticsBytes + (has_dropout ? 2 * kKeptBytes : 0);
+    return kRowBytes + 2 * kColumnStatisticsBytes + forward_bytes(has_dropout);
   }
 };
 
@@ -62,8 +62,10 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
   unsigned char* stages = shared + Tiling::kRowBytes;
   const auto key_tile_of = [&](int stage) { return KeyTile(stages + 2 * stage * Tiling::kColumnBytes); };
   const auto value_tile_of = [&](int stage) { return KeyTile(stages + (2 * stage + 1) * Tiling::kColumnBytes); };
+  auto& query_places = *reinterpret_cast<TilePlaces<kQueries>*>(stages + 4 * Tiling::kColumnBytes);
+  auto* key_places = reinterpret_cast<TilePlaces<kKeys>*>(&query_places + 1);
   const auto kept_of = [&](int stage) {
-    return reinterpret_cast<std::uint32_t*>(stages + 4 * Tiling::kColumnBytes + stage * Tiling::kKeptBytes);
+    return reinterpret_cast<std::uint32_t*>(key_places + 2) + stage * Tiling::kKeptBytes / 4;
   };
 
   const HeadRows<const T> keys = key_rows(shape, k, sample, head / shape.group());
@@ -72,6 +74,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
   const auto load_tile = [&](const auto& tile, int stage) {
     if (visible.is_end(tile)) return;
     const int first_key = tile.index * kKeys;
+    if (!tile.is_whole) key_places[stage].template load<Rows::are_keys, kThreads>(shape, sample, first_key);
     key_tile_of(stage).template load<kThreads>(keys, first_key);
     value_tile_of(stage).template load<kThreads>(values, first_key);
     if constexpr (HasDropout) {
@@ -80,6 +83,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
   };
 
   auto tile = visible.next(0);
+  query_places.template load<Rows::are_queries, kThreads>(shape, sample, first_query);
   query_tile.template load<kThreads>(query_rows(shape, q, sample, head), first_query);
   load_tile(tile, 0);
   commit_copies();
@@ -89,14 +93,13 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
   OnlineSoftmax<Scores> softmax(shape);
   for (int stage = 0; !visible.is_end(tile); stage ^= 1) {
     wait_copies<0>();
+    publish_to_warpgroup_units();
     __syncthreads();  // The tile is loaded, and all warps have read the last one.
     const auto next = visible.next(tile.index + 1);
     load_tile(next, stage ^ 1);
     commit_copies();
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile_of(stage));
-    cap_scores(scores, shape);
-    add_bias<Rows::are_queries, T>(scores, shape, head, first_query, tile.index * kKeys);
-    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, sample, first_query, tile.index * kKeys);
+    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, query_places, key_places[stage]);
     softmax.add(scores, output);
     if constexpr (HasDropout) drop<kKeys>(scores, kept_of(stage));
     multiply_add<T>(output, scores, value_tile_of(stage));
@@ -147,9 +150,10 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
   const auto statistics_of = [&](int stage) {
     return reinterpret_cast<QueryStatistic<float>*>(after_stages + stage * Tiling::kColumnStatisticsBytes);
   };
+  auto& key_places = *reinterpret_cast<TilePlaces<kKeys>*>(statistics_of(2));
+  auto* query_places = reinterpret_cast<TilePlaces<kQueries>*>(&key_places + 1);
   const auto kept_of = [&](int stage) {
-    return reinterpret_cast<std::uint32_t*>(after_stages + 2 * Tiling::kColumnStatisticsBytes +
-                                            stage * Tiling::kKeptBytes);
+    return reinterpret_cast<std::uint32_t*>(query_places + 2) + stage * Tiling::kKeptBytes / 4;
   };
 
   using Walk = QueryWalk<kQueries, kKeys>;
@@ -158,6 +162,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
     if (walk.is_end(step)) return;
     const int head = step.head;
     const int first_query = step.first_query();
+    if (!step.is_whole) query_places[stage].template load<Rows::are_queries, kThreads>(shape, sample, first_query);
     query_tile_of(stage).template load<kThreads>(query_rows(shape, q, sample, head), first_query);
     gradient_tile_of(stage).template load<kThreads>(query_rows(shape, d_o, sample, head), first_query);
     load_statistics<kThreads, kQueries>(statistics_of(stage), statistics + shape.statistics(sample, head), first_query,
@@ -168,6 +173,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
   };
 
   typename Walk::Step step = walk.first();
+  key_places.template load<Rows::are_keys, kThreads>(shape, sample, first_key);
   key_tile.template load<kThreads>(key_rows(shape, k, sample, kv_head), first_key);
   value_tile.template load<kThreads>(key_rows(shape, v, sample, kv_head), first_key);
   load_step(step, 0);
@@ -179,6 +185,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
   value_sum.clear();
   for (int stage = 0; !walk.is_end(step); stage ^= 1) {
     wait_copies<0>();
+    publish_to_warpgroup_units();
     __syncthreads();  // The tile is loaded, and all warps have read the last one.
     const typename Walk::Step next = walk.next(step);
     load_step(next, stage ^ 1);
@@ -186,9 +193,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
     const QueryTile query_tile = query_tile_of(stage);
     const QueryTile gradient_tile = gradient_tile_of(stage);
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(key_tile, query_tile);
-    cap_scores(scores, shape);
-    add_bias<Rows::are_keys, T>(scores, shape, step.head, step.first_query(), first_key);
-    if (!step.is_whole) hide<Rows::are_keys>(scores, shape, sample, step.first_query(), first_key);
+    if (!step.is_whole) hide<Rows::are_keys>(scores, shape, key_places, query_places[stage]);
     Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(value_tile, gradient_tile);
     differentiate<Rows::are_keys, kKeys, HasDropout>(scores, value_products, shape, statistics_of(stage),
                                                      kept_of(stage));
@@ -235,8 +240,10 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
   auto* own_statistics = reinterpret_cast<QueryStatistic<float>*>(after_stages);
   const auto key_tile_of = [&](int stage) { return KeyTile(stages + 2 * stage * Tiling::kColumnBytes); };
   const auto value_tile_of = [&](int stage) { return KeyTile(stages + (2 * stage + 1) * Tiling::kColumnBytes); };
+  auto& query_places = *reinterpret_cast<TilePlaces<kQueries>*>(own_statistics + kQueries);
+  auto* key_places = reinterpret_cast<TilePlaces<kKeys>*>(&query_places + 1);
   const auto kept_of = [&](int stage) {
-    return reinterpret_cast<std::uint32_t*>(after_stages + Tiling::kRowStatisticsBytes + stage * Tiling::kKeptBytes);
+    return reinterpret_cast<std::uint32_t*>(key_places + 2) + stage * Tiling::kKeptBytes / 4;
   };
 
   const HeadRows<const T> keys = key_rows(shape, k, sample, head / shape.group());
@@ -245,6 +252,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
   const auto load_tile = [&](const auto& tile, int stage) {
     if (visible.is_end(tile)) return;
     const int first_key = tile.index * kKeys;
+    if (!tile.is_whole) key_places[stage].template load<Rows::are_keys, kThreads>(shape, sample, first_key);
     key_tile_of(stage).template load<kThreads>(keys, first_key);
     value_tile_of(stage).template load<kThreads>(values, first_key);
     if constexpr (HasDropout) {
@@ -253,6 +261,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
   };
 
   auto tile = visible.next(0);
+  query_places.template load<Rows::are_queries, kThreads>(shape, sample, first_query);
   query_tile.template load<kThreads>(query_rows(shape, q, sample, head), first_query);
   gradient_tile.template load<kThreads>(query_rows(shape, d_o, sample, head), first_query);
   load_statistics<kThreads, kQueries>(own_statistics, statistics + shape.statistics(sample, head), first_query,
@@ -264,14 +273,13 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
   sum.clear();
   for (int stage = 0; !visible.is_end(tile); stage ^= 1) {
     wait_copies<0>();
+    publish_to_warpgroup_units();
     __syncthreads();  // The tile is loaded, and all warps have read the last one.
     const auto next = visible.next(tile.index + 1);
     load_tile(next, stage ^ 1);
     commit_copies();
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile_of(stage));
-    cap_scores(scores, shape);
-    add_bias<Rows::are_queries, T>(scores, shape, head, first_query, tile.index * kKeys);
-    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, sample, first_query, tile.index * kKeys);
+    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, query_places, key_places[stage]);
     Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(gradient_tile, value_tile_of(stage));
     differentiate<Rows::are_queries, kKeys, HasDropout>(scores, value_products, shape, own_statistics, kept_of(stage));
     multiply_add<T>(sum, value_products, key_tile_of(stage));
@@ -288,16 +296,29 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
       first_query);
 }
 
-/// The tilings for heads of up to Width columns.
-template <int Width>
-struct AttentionTilings {
-  using Forward = AttentionTiling<Width, 2, 4, (Width > 96 ? 32 : 64), 1>;
-  using QueryGradient = AttentionTiling<Width, 2, 4, 32, 1>;
-  /// With wide heads, two gradients fill the registers at one tile of 16 rows per warp.
-  using KeyGradient = AttentionTiling<Width, (Width > 64 ? 1 : 2), 4, 32, 1>;
+/// The tilings for heads of up to Width columns, with `Columns` queries or keys per iteration.
+template <int Width, int Columns>
+struct AttentionTilings;
 
-  static constexpr std::size_t kMostSharedBytes = std::max(
-      {Forward::forward_bytes(true), QueryGradient::query_gradient_bytes(true), KeyGradient::key_gradient_bytes(true)});
+/// On Hopper, warpgroups multiply tiles of 64 by 64.
+template <>
+struct AttentionTilings<kNarrowHead, 64> {
+  using Forward = AttentionTiling<kNarrowHead, 1, 4, 64, 4>;
+  using QueryGradient = AttentionTiling<kNarrowHead, 1, 4, 64, 4>;
+  using KeyGradient = AttentionTiling<kNarrowHead, 1, 4, 64, 3>;
+};
+template <>
+struct AttentionTilings<kWideHead, 64> {
+  using Forward = AttentionTiling<kWideHead, 1, 4, 64, 2>;
+  using QueryGradient = AttentionTiling<kWideHead, 1, 4, 64, 2>;
+  using KeyGradient = AttentionTiling<kWideHead, 1, 4, 64, 2>;
+};
+/// For less shared memory.
+template <>
+struct AttentionTilings<kWideHead, 32> {
+  using Forward = AttentionTiling<kWideHead, 2, 4, 32, 1>;
+  using QueryGradient = AttentionTiling<kWideHead, 1, 4, 32, 2>;
+  using KeyGradient = AttentionTiling<kWideHead, 1, 4, 32, 2>;
 };
 
 /// Calls function.operator()<HasDropout>().
@@ -307,14 +328,17 @@ void with_dropout(const AttentionShape& shape, const Function& function) {
   function.template operator()<false>();
 }
 
-template <class T, int Width>
-bool MatrixUnits<T, Width>::fits(const GpuEnvironment& environment) {
-  return AttentionTilings<Width>::kMostSharedBytes <= environment.shared_bytes_per_block();
+template <class T, int Width, int Columns>
+std::size_t MatrixUnits<T, Width, Columns>::shared_bytes(bool has_dropout) {
+  using Tilings = AttentionTilings<Width, Columns>;
+  return std::max({Tilings::Forward::forward_bytes(has_dropout),
+                   Tilings::QueryGradient::query_gradient_bytes(has_dropout),
+                   Tilings::KeyGradient::key_gradient_bytes(has_dropout)});
 }
 
-template <class T, int Width>
-void MatrixUnits<T, Width>::forward(const AttentionPlan& plan, const KernelArguments& arguments) {
-  using Tiling = typename AttentionTilings<Width>::Forward;
+template <class T, int Width, int Columns>
+void MatrixUnits<T, Width, Columns>::forward(const AttentionPlan& plan, const KernelArguments& arguments) {
+  using Tiling = typename AttentionTilings<Width, Columns>::Forward;
   with_dropout(plan.shape(), [&]<bool HasDropout>() {
     launch(attention_kernel<T, Tiling, HasDropout>,
            plan.by_queries(Tiling::kRows, Tiling::kThreads, Tiling::forward_bytes(HasDropout)), arguments.stream,
@@ -323,11 +347,11 @@ void MatrixUnits<T, Width>::forward(const AttentionPlan& plan, const KernelArgum
   });
 }
 
-template <class T, int Width>
-void MatrixUnits<T, Width>::gradient(const AttentionPlan& plan, const AttentionShape& shape,
-                                     const GradientArguments<T>& given) {
-  using Queries = typename AttentionTilings<Width>::QueryGradient;
-  using Keys = typename AttentionTilings<Width>::KeyGradient;
+template <class T, int Width, int Columns>
+void MatrixUnits<T, Width, Columns>::gradient(const AttentionPlan& plan, const AttentionShape& shape,
+                                              const GradientArguments<T>& given) {
+  using Queries = typename AttentionTilings<Width, Columns>::QueryGradient;
+  using Keys = typename AttentionTilings<Width, Columns>::KeyGradient;
   with_dropout(shape, [&]<bool HasDropout>() {
     launch(attention_query_gradient_kernel<T, Queries, HasDropout>,
            plan.by_queries(Queries::kRows, Queries::kThreads, Queries::query_gradient_bytes(HasDropout)), given.stream,
@@ -338,9 +362,11 @@ void MatrixUnits<T, Width>::gradient(const AttentionPlan& plan, const AttentionS
   });
 }
 
-template struct MatrixUnits<BFloat16, kNarrowHead>;
-template struct MatrixUnits<BFloat16, kWideHead>;
-template struct MatrixUnits<Float16, kNarrowHead>;
-template struct MatrixUnits<Float16, kWideHead>;
+template struct MatrixUnits<BFloat16, kNarrowHead, 64>;
+template struct MatrixUnits<BFloat16, kWideHead, 64>;
+template struct MatrixUnits<BFloat16, kWideHead, 32>;
+template struct MatrixUnits<Float16, kNarrowHead, 64>;
+template struct MatrixUnits<Float16, kWideHead, 64>;
+template struct MatrixUnits<Float16, kWideHead, 32>;
 
 }  // namespace strata::cuda

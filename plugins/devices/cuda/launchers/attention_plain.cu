@@ -24,16 +24,18 @@ __global__ void __launch_bounds__(kPlainThreads)
   const HeadRows<const T> keys = key_rows(shape, k, sample, head / shape.group());
   const HeadRows<const T> values = key_rows(shape, v, sample, head / shape.group());
   VisibleTiles<Rows::are_queries, kTile, kTile> visible(shape, first_query);
+  load_places<Rows::are_queries>(memory.query_places, shape, sample, first_query);
 
   PlainSum<Real> output;
   output.clear();
   OnlineSoftmax<Scores> softmax(shape);
   for (auto tile = visible.next(0); !visible.is_end(tile); tile = visible.next(tile.index + 1)) {
     const int first_key = tile.index * kTile;
+    if (!tile.is_whole) load_places<Rows::are_keys>(memory.key_places, shape, sample, first_key);
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
     cap_scores(scores, shape);
     add_bias<Rows::are_queries, T>(scores, shape, head, first_query, first_key);
-    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
+    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, *memory.query_places, *memory.key_places);
     softmax.add(scores, output);
     if (shape.dropout.threshold != 0) {
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, head, first_query, first_key);
@@ -74,6 +76,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   const HeadRows<const T> keys = key_rows(shape, k, sample, head / shape.group());
   const HeadRows<const T> values = key_rows(shape, v, sample, head / shape.group());
   VisibleTiles<Rows::are_queries, kTile, kTile> visible(shape, first_query);
+  load_places<Rows::are_queries>(memory.query_places, shape, sample, first_query);
   load_statistics<kPlainThreads, kTile>(memory.statistics, statistics + shape.statistics(sample, head), first_query,
                                         shape.queries);
   commit_copies();
@@ -84,18 +87,21 @@ __global__ void __launch_bounds__(kPlainThreads)
   sum.clear();
   for (auto tile = visible.next(0); !visible.is_end(tile); tile = visible.next(tile.index + 1)) {
     const int first_key = tile.index * kTile;
+    if (!tile.is_whole) load_places<Rows::are_keys>(memory.key_places, shape, sample, first_key);
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
     cap_scores(scores, shape);
     add_bias<Rows::are_queries, T>(scores, shape, head, first_query, first_key);
-    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
+    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, *memory.query_places, *memory.key_places);
     if (has_dropout) {
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, head, first_query, first_key);
     }
     Scores value_products = multiply_transposed(memory, gradients, first_query, values, first_key);
     if (has_dropout) {
-      differentiate<Rows::are_queries, kTile, true>(scores, value_products, shape, memory.statistics, memory.kept);
+      differentiate<Rows::are_queries, kTile, true, true>(scores, value_products, shape, memory.statistics,
+                                                          memory.kept);
     } else {
-      differentiate<Rows::are_queries, kTile, false>(scores, value_products, shape, memory.statistics, memory.kept);
+      differentiate<Rows::are_queries, kTile, false, true>(scores, value_products, shape, memory.statistics,
+                                                           memory.kept);
     }
     multiply_add(sum, memory, value_products, keys, first_key);
   }
@@ -122,6 +128,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   const HeadRows<const T> values = key_rows(shape, v, sample, kv_head);
   using Walk = QueryWalk<kTile, kTile>;
   Walk walk(shape, first_key, kv_head);
+  load_places<Rows::are_keys>(memory.key_places, shape, sample, first_key);
 
   const bool has_dropout = shape.dropout.threshold != 0;
   PlainSum<Real> key_sum;
@@ -133,6 +140,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     const HeadRows<const T> queries = query_rows(shape, q, sample, step.head);
     const HeadRows<const T> gradients = query_rows(shape, d_o, sample, step.head);
     __syncthreads();  // All threads have read the last tile's statistics and kept bits.
+    if (!step.is_whole) load_places<Rows::are_queries>(memory.query_places, shape, sample, first_query);
     load_statistics<kPlainThreads, kTile>(memory.statistics, statistics + shape.statistics(sample, step.head),
                                           first_query, shape.queries);
     commit_copies();
@@ -143,12 +151,12 @@ __global__ void __launch_bounds__(kPlainThreads)
     Scores scores = multiply_transposed(memory, keys, first_key, queries, first_query);
     cap_scores(scores, shape);
     add_bias<Rows::are_keys, T>(scores, shape, step.head, first_query, first_key);
-    if (!step.is_whole) hide<Rows::are_keys>(scores, shape, sample, first_query, first_key);
+    if (!step.is_whole) hide<Rows::are_keys>(scores, shape, *memory.key_places, *memory.query_places);
     Scores value_products = multiply_transposed(memory, values, first_key, gradients, first_query);
     if (has_dropout) {
-      differentiate<Rows::are_keys, kTile, true>(scores, value_products, shape, memory.statistics, memory.kept);
+      differentiate<Rows::are_keys, kTile, true, true>(scores, value_products, shape, memory.statistics, memory.kept);
     } else {
-      differentiate<Rows::are_keys, kTile, false>(scores, value_products, shape, memory.statistics, memory.kept);
+      differentiate<Rows::are_keys, kTile, false, true>(scores, value_products, shape, memory.statistics, memory.kept);
     }
     multiply_add(value_sum, memory, scores, gradients, first_query);
     multiply_add(key_sum, memory, value_products, queries, first_query);

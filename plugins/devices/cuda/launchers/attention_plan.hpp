@@ -51,13 +51,14 @@ class AttentionPlan {
   }
 
   [[nodiscard]] const AttentionShape& shape() const { return shape_; }
+  [[nodiscard]] bool has_bias() const { return reals_ > without_bias_; }
 
   [[nodiscard]] AttentionShape at(const KernelArguments& arguments) const {
     AttentionShape shape = shape_;
     shape.dropout.samples.offset =
         micro_batch_offset(op_, samples(), shape.dropout.samples, arguments.context.micro_batch);
     shape.has_aligned_rows = has_aligned_rows(arguments);
-    if (reals_ > without_bias_) shape.bias = arguments.operands[without_bias_];
+    if (has_bias()) shape.bias = arguments.operands[without_bias_];
     if (arguments.results.size() > kBiasGradient) shape.d_bias = arguments.results[kBiasGradient];
     if (reals_ < arguments.operands.size()) {
       shape.query_documents = in<std::int32_t>(arguments, reals_);
@@ -131,10 +132,12 @@ struct GradientArguments {
   Stream stream;
 };
 
-/// The kernels on tensor cores, for heads of up to Width columns in bf16 or f16.
-template <class T, int Width>
+/// The kernels on tensor cores, for heads of up to Width columns in bf16 or f16. `Columns`: tiles are so many queries
+/// or keys wide.
+template <class T, int Width, int Columns>
 struct MatrixUnits {
-  static bool fits(const GpuEnvironment& environment);
+  /// The most shared memory that a block of these kernels asks for.
+  static std::size_t shared_bytes(bool has_dropout);
   static void forward(const AttentionPlan& plan, const KernelArguments& arguments);
   static void gradient(const AttentionPlan& plan, const AttentionShape& shape, const GradientArguments<T>& given);
 };

@@ -53,15 +53,30 @@ namespace {
 /// Largest number of heads, and of samples, in a grid.
 constexpr std::int64_t kMaxGridSide = 65535;
 
-/// Calls function.operator()<Units>() with the kernels for heads of `width` columns.
+/// True if a bias is among the operands.
+bool has_bias(const OpInstance& op) { return AttentionPlan(op, nullptr).has_bias(); }
+
+/// Calls function.operator()<Units>() with the kernels for an op.
 template <class T, class Function>
-PreparedKernel with_units(std::int64_t width, const CudaEnvironment& environment, const Function& function) {
+PreparedKernel with_units(const OpInstance& op, const CudaEnvironment& environment, const Function& function) {
   if constexpr (sizeof(T) == 2) {
-    if (width <= kNarrowHead && MatrixUnits<T, kNarrowHead>::fits(environment)) {
-      return function.template operator()<MatrixUnits<T, kNarrowHead>>();
+    using Narrow = MatrixUnits<T, kNarrowHead, 64>;
+    using Wide = MatrixUnits<T, kWideHead, 64>;
+    using WideWithLess = MatrixUnits<T, kWideHead, 32>;
+    const std::int64_t width = columns(op.operands[0]);
+    const bool has_dropout = op.attributes.number("dropout") > 0;
+    const std::size_t shared = environment.shared_bytes_per_block();
+    // Kernels on matrix units have no registers to spare for caps and biases.
+    if (attention_scores(op).cap > 0 || has_bias(op)) return function.template operator()<PlainUnits<T>>();
+    if (width <= kNarrowHead && Narrow::shared_bytes(has_dropout) <= shared) {
+      return function.template operator()<Narrow>();
     }
-    if (width <= kWideHead && MatrixUnits<T, kWideHead>::fits(environment)) {
-      return function.template operator()<MatrixUnits<T, kWideHead>>();
+    // A multiprocessor is busy only with two blocks or more.
+    if (width <= kWideHead && 2 * Wide::shared_bytes(has_dropout) <= shared) {
+      return function.template operator()<Wide>();
+    }
+    if (width <= kWideHead && WideWithLess::shared_bytes(has_dropout) <= shared) {
+      return function.template operator()<WideWithLess>();
     }
   }
   return function.template operator()<PlainUnits<T>>();
@@ -94,7 +109,7 @@ std::optional<std::string> unsupported_attention(const OpInstance& op) {
 
 PreparedKernel prepare_attention(const OpInstance& op, const CudaEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
-    return with_units<T>(columns(op.operands[0]), environment, [&]<class Units>() -> PreparedKernel {
+    return with_units<T>(op, environment, [&]<class Units>() -> PreparedKernel {
       return {[plan = AttentionPlan(op, environment.step_values())](const KernelArguments& arguments) {
         Units::forward(plan, arguments);
       }};
@@ -104,7 +119,7 @@ PreparedKernel prepare_attention(const OpInstance& op, const CudaEnvironment& en
 
 PreparedKernel prepare_attention_gradient(const OpInstance& op, const CudaEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
-    return with_units<T>(columns(op.operands[0]), environment, [&]<class Units>() -> PreparedKernel {
+    return with_units<T>(op, environment, [&]<class Units>() -> PreparedKernel {
       const AttentionPlan plan(op, environment.step_values());
       const std::int64_t rows = plan.shape().rows();
       WorkspacePlan workspace;

@@ -52,7 +52,13 @@ class TeamRow {
 
   __device__ __forceinline__ TeamRow(const T* row, int columns) : row_(row) {
     if constexpr (kHeld > 0) {
-      for_each_run<kWidth, kHeld>(columns, [&](int column, int slot) { load_run<kWidth>(row_ + column, held_[slot]); });
+      for_each_run<kWidth, kHeld>(columns, [&](int column, int slot) {
+        if constexpr (kWidth == 1) {
+          held_[slot] = row_[column];
+        } else {
+          held_[slot].load(row_ + column);
+        }
+      });
     }
   }
 
@@ -60,15 +66,25 @@ class TeamRow {
   __device__ __forceinline__ void read([[maybe_unused]] int column, [[maybe_unused]] int slot, V (&run)[kWidth]) const {
     if constexpr (kHeld > 0) {
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) run[i] = held_[slot][i];
+      for (int i = 0; i < kWidth; ++i) {
+        if constexpr (kWidth == 1) {
+          run[i] = to_computed<V>(held_[slot]);
+        } else {
+          run[i] = to_computed<V>(held_[slot][i]);
+        }
+      }
     } else {
       load_run<kWidth>(row_ + column, run);
     }
   }
 
  private:
+  /// Elements as they are in memory, because computed 16-bit ones would take twice the registers.
+  using Run =
+      typename std::conditional_t<kWidth == 1, std::type_identity<T>, std::type_identity<ElementRun<T, kWidth>>>::type;
+
   const T* row_;
-  V held_[kHeld > 0 ? kHeld : 1][kWidth];
+  Run held_[kHeld > 0 ? kHeld : 1];
 };
 
 // Geometries of kernels that normalise rows, and of those that sum rows by columns.
@@ -179,6 +195,8 @@ __global__ void __launch_bounds__(kLargestTeam)
   if (row >= rows) return;
   const TeamRow<T, kWidth, kHeld> gradients(dy + row * columns, columns);
   const TeamRow<T, kWidth, kHeld> values(x + row * columns, columns);
+  // Read before the sums, which wait for memory, too.
+  const TeamRow<T, kWidth, kHeld> before(dx + row * columns, accumulate ? columns : 0);
   V mean = 0;
   if constexpr (kCentered) mean = of_rows.mean[row];
   const V inverse = of_rows.inverse[row];
@@ -213,14 +231,13 @@ __global__ void __launch_bounds__(kLargestTeam)
     for (int i = 0; i < kWidth; ++i) {
       d[i] = inverse * (d[i] * g[i] - average - (v[i] - mean) * inverse * product_average);
     }
-    T* to = dx + row * columns + column;
     if (accumulate) {
-      V before[kWidth];
-      load_run<kWidth>(to, before);
+      V earlier[kWidth];
+      before.read(column, slot, earlier);
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) d[i] += before[i];
+      for (int i = 0; i < kWidth; ++i) d[i] += earlier[i];
     }
-    store_run<kWidth>(to, d);
+    store_run<kWidth>(dx + row * columns + column, d);
   });
 }
 
