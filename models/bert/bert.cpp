@@ -126,7 +126,7 @@ class BertBuilder {
     const Value position =
         b_.embedding(table("position_embeddings", "pos"), b_.input("positions", {"seq"}), name + "position_embeddings");
     const Value sum = b_.add(b_.add(token, segment, name + "typed"), position, name + "sum");
-    return b_.dropout(models::normalize(b_, sum, "embed", name + "LayerNorm", norm_), settings_.dropout,
+    return b_.dropout(models::normalize(b_, sum, {"embed"}, name + "LayerNorm", norm_), settings_.dropout,
                       name + "dropout");
   }
 
@@ -144,7 +144,7 @@ class BertBuilder {
   /// The norm comes after the branch.
   Value branch(Value x, Value y, const std::string& prefix) {
     const Value sum = b_.add(x, b_.dropout(y, settings_.dropout, prefix + "dropout"), prefix + "residual");
-    return models::normalize(b_, sum, "embed", prefix + "LayerNorm", norm_);
+    return models::normalize(b_, sum, {"embed"}, prefix + "LayerNorm", norm_);
   }
 
   Value attention(Value x, const std::string& prefix) {
@@ -175,7 +175,7 @@ class BertBuilder {
     x = models::affine(b_, x, name + "transform.dense",
                        {.weight = {"embed_in", "embed"}, .bias = {"embed"}, .result = kStream});
     x = b_.activation(x, settings_.activation, name + "transform.activation");
-    x = models::normalize(b_, x, "embed", name + "transform.LayerNorm", norm_);
+    x = models::normalize(b_, x, {"embed"}, name + "transform.LayerNorm", norm_);
     const Value bias = b_.parameter(name + "bias", {"vocab"}, Initialization::constant(0), false);
     const Value scores = b_.linear(x, words_, {"batch", "seq", "vocab"}, name + "decoder");
     score(b_.add(scores, bias, name + "logits"), {"batch", "seq"});

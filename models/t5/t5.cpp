@@ -170,7 +170,7 @@ class StackBuilder {
 
  private:
   Value norm(const std::string& name) {
-    return models::normalize(b_, sequence_.stream, "embed", name,
+    return models::normalize(b_, sequence_.stream, {"embed"}, name,
                              {.kind = models::Norm::Kind::root_mean_square, .epsilon = settings_.norm_epsilon});
   }
 
