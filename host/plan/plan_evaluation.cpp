@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "simulate/described_device.hpp"
+#include "simulate/measured.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -16,7 +17,7 @@ EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice, bool is_trial) c
       return space_.prepare_trial(choice, registry_);
     }();
     const std::int64_t least = cluster_.least_memory_bytes(setup.stack.mesh.rank_count());
-    const std::unique_ptr<Device> device = described_device(cluster_.name, least, *setup.ops);
+    const std::unique_ptr<Device> device = described_device(cluster_.name, least, *setup.ops, measured_ops(cluster_));
     CompileRequest request = setup.request(GraphMode::training, setup.sizes(space_.data()));
     request.device = device.get();
     request.is_trial = is_trial;
