@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "plan/plan_evaluation.hpp"
 #include "plan/plan_report.hpp"
 #include "plan/plan_search.hpp"
+#include "simulate/run_cost.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -49,44 +51,129 @@ ordered_json to_json(const PlanSpace& space, const EvaluatedPlan& plan) {
           {"configuration", to_toml(space.configuration(plan.choice))}};
 }
 
-void print_plans(CommandContext& context, const PlanArguments& arguments, const PlanSpace& space,
-                 const std::vector<EvaluatedPlan>& plans, const std::string& unit) {
-  const auto working = std::count_if(plans.begin(), plans.end(), [](const auto& plan) { return plan.works(); });
-  const auto large = std::count_if(plans.begin(), plans.end(), [](const auto& plan) { return plan.excess_bytes > 0; });
-  context.out << fmt::format("{} plans tried: {} work, {} need too much memory, {} are refused\n\n", plans.size(),
-                             working, large, plans.size() - static_cast<std::size_t>(working + large))
-              << plan_table(space, plans, unit, kShownPlans);
-  if (arguments.explain) context.out << '\n' << plan_reasons(space, plans);
+/// What the planner found for a number of devices.
+struct DevicePlans {
+  std::unique_ptr<PlanSpace> space;
+  std::vector<EvaluatedPlan> plans;
+  /// Of a million tokens with the best plan. Empty: none works, or the cluster has no price.
+  std::optional<double> money;
+
+  /// False if the number of devices is the reason for which there is no plan, not their memory.
+  [[nodiscard]] bool is_possible() const { return !plans.empty() && plans.front().prediction; }
+  [[nodiscard]] bool works() const { return !plans.empty() && plans.front().works(); }
+};
+
+std::optional<double> money_per_million(const StepPrediction& step, const Cluster& cluster, int devices) {
+  constexpr double kMillion = 1e6;
+  const std::optional<double> each = run_cost(step, cluster, devices, 1, 0).money_per_token;
+  return each ? std::optional(*each * kMillion) : std::nullopt;
 }
 
-int plan(const PlanArguments& arguments, CommandContext& context) {
-  RunConfiguration configuration = arguments.configuration.load();
-  if (arguments.global_batch) configuration.batch.global = *arguments.global_batch;
-  const InspectionTarget target = arguments.target.find_with_cluster(configuration);
-  const PlanSpace space(configuration, context.plugins(), *target.cluster, target.vocab, arguments.demands);
-  const PlanEvaluator evaluator(space, context.plugins(), *target.cluster);
-  auto bar = std::make_unique<ProgressBar>(context.messages);
+DevicePlans search(const PlanArguments& arguments, const RunConfiguration& configuration,
+                   const InspectionTarget& target, int devices, CommandContext& context) {
+  PlanDemands demands = arguments.demands;
+  demands.devices = devices;
+  DevicePlans found;
+  found.space = std::make_unique<PlanSpace>(configuration, context.plugins(), *target.cluster, target.vocab, demands);
+  const PlanEvaluator evaluator(*found.space, context.plugins(), *target.cluster);
+  ProgressBar bar(context.messages);
   PlanSearchSettings settings;
   settings.finalists = kShownPlans;
   settings.goal = arguments.goal == "memory" ? PlanGoal::memory : PlanGoal::time;
   settings.threads = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
   settings.progress = [&](std::size_t done, std::size_t most) {
     const double share = static_cast<double>(done) / static_cast<double>(std::max<std::size_t>(most, 1));
-    if (bar->is_due()) bar->show(share, fmt::format("{} plans tried", done));
+    if (bar.is_due()) bar.show(share, fmt::format("{} plans tried", done));
   };
-  const std::vector<EvaluatedPlan> plans = search_plans(
-      space, [&](const PlanChoice& choice, bool is_trial) { return evaluator.evaluate(choice, is_trial); }, settings);
-  bar.reset();
-  if (plans.empty() || !plans.front().works()) throw ConfigurationError(describe_nearest_miss(space, plans));
-  if (!arguments.output.empty()) write_named_file(arguments.output, to_toml(space.configuration(plans.front().choice)));
+  found.plans = search_plans(*found.space,
+                             {[&](const PlanChoice& choice) { return evaluator.estimate(choice); },
+                              [&](const PlanChoice& choice) { return evaluator.evaluate(choice); }},
+                             settings);
+  if (found.works()) found.money = money_per_million(*found.plans.front().prediction, *target.cluster, devices);
+  return found;
+}
+
+/// The largest power of two below `devices`. A power of two fits most models and batches.
+int fewer(int devices) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(devices - 1))); }
+
+/// The plans for all devices, and for fewer where those make no plan possible, or as long as they make it cheaper.
+std::vector<DevicePlans> search_all(const PlanArguments& arguments, const RunConfiguration& configuration,
+                                    const InspectionTarget& target, CommandContext& context) {
+  const int all = planned_devices(*target.cluster);
+  const int given = arguments.demands.devices;
+  if (given > all) {
+    throw ConfigurationError("--devices: found " + std::to_string(given) + "; accepted: 1 to " + std::to_string(all) +
+                             ", the devices of the cluster '" + target.cluster->name + "'");
+  }
+  const bool saves_money = arguments.goal == "money";
+  std::vector<DevicePlans> tried;
+  for (int devices = given > 0 ? given : all;; devices = fewer(devices)) {
+    tried.push_back(search(arguments, configuration, target, devices, context));
+    const DevicePlans& last = tried.back();
+    if (saves_money && last.works() && !last.money) {
+      throw ConfigurationError("--minimise money: the cluster '" + target.cluster->name +
+                               "' has no price; accepted: a cluster whose nodes have a price");
+    }
+    const bool is_dearer = tried.size() > 1 && tried[tried.size() - 2].money &&
+                           (!last.money || *last.money >= *tried[tried.size() - 2].money);
+    const bool is_enough = saves_money ? is_dearer || (last.is_possible() && !last.works()) : last.is_possible();
+    if (given > 0 || devices == 1 || is_enough) return tried;
+  }
+}
+
+/// The plans to show: the cheapest that work, else the first.
+const DevicePlans& best_of(const std::vector<DevicePlans>& tried) {
+  const DevicePlans* best = nullptr;
+  for (const DevicePlans& each : tried) {
+    if (!each.works()) continue;
+    if (best == nullptr || (each.money && *each.money < *best->money)) best = &each;
+  }
+  return best == nullptr ? tried.front() : *best;
+}
+
+void print_plans(CommandContext& context, const PlanArguments& arguments, const std::vector<DevicePlans>& tried,
+                 const Cluster& cluster) {
+  const auto& [space, plans, money] = best_of(tried);
+  if (space->devices() < planned_devices(cluster)) {
+    context.out << fmt::format("plans for {} of {} devices\n", space->devices(), planned_devices(cluster));
+  }
+  for (const DevicePlans& each : tried) {
+    if (arguments.goal != "money") continue;
+    context.out << fmt::format("{:>6} devices: ", each.space->devices())
+                << (each.money ? fmt::format("{:.4f} {} for a million {}s\n", *each.money, cluster.currency,
+                                             each.space->unit())
+                               : "no plan\n");
+  }
+  const auto working = std::count_if(plans.begin(), plans.end(), [](const auto& plan) { return plan.works(); });
+  const auto large = std::count_if(plans.begin(), plans.end(), [](const auto& plan) { return plan.excess_bytes > 0; });
+  context.out << fmt::format("{} plans tried: {} work, {} need too much memory, {} are refused\n\n", plans.size(),
+                             working, large, plans.size() - static_cast<std::size_t>(working + large))
+              << plan_table(*space, plans, space->unit(), kShownPlans);
+  if (arguments.explain) context.out << '\n' << plan_reasons(*space, plans);
+}
+
+int plan(const PlanArguments& arguments, CommandContext& context) {
+  RunConfiguration configuration = arguments.configuration.load();
+  if (arguments.global_batch) configuration.batch.global = *arguments.global_batch;
+  const InspectionTarget target = arguments.target.find_with_cluster(configuration);
+  const std::vector<DevicePlans> tried = search_all(arguments, configuration, target, context);
+  const DevicePlans& best = best_of(tried);
+  const PlanSpace& space = *best.space;
+  if (!best.works()) throw ConfigurationError(describe_nearest_miss(space, best.plans));
+  if (!arguments.output.empty()) {
+    write_named_file(arguments.output, to_toml(space.configuration(best.plans.front().choice)));
+  }
   if (arguments.json) {
     ordered_json shown = ordered_json::array();
-    for (const EvaluatedPlan& each : plans) {
+    for (const EvaluatedPlan& each : best.plans) {
       if (shown.size() < kShownPlans && each.works()) shown.push_back(to_json(space, each));
     }
-    write_json(context.out, {{"cluster", target.cluster->name}, {"tried", plans.size()}, {"plans", shown}});
+    write_json(context.out, {{"cluster", target.cluster->name},
+                             {"devices", space.devices()},
+                             {"tried", best.plans.size()},
+                             {"plans", shown}});
   } else {
-    print_plans(context, arguments, space, plans, space.unit());
+    print_plans(context, arguments, tried, *target.cluster);
     if (!arguments.output.empty()) context.out << "\nthe first plan: " << arguments.output << '\n';
   }
   return 0;
@@ -113,7 +200,13 @@ void add_plan_command(CLI::App& app, CommandContext& context) {
       ->type_name("N")
       ->check(number_from(1));
   command->add_option("--minimise", arguments->goal, "What the best plan has least of, default time")
-      ->check(CLI::IsMember({"time", "memory"}));
+      ->check(CLI::IsMember({"time", "memory", "money"}));
+  command
+      ->add_option("--devices", arguments->demands.devices,
+                   "Devices of a plan, the first of the cluster. Default: all, and fewer where no plan can use all, or "
+                   "where --minimise money finds them cheaper")
+      ->type_name("N")
+      ->check(number_from(1));
   command->add_flag("--explain", arguments->explain,
                     "Show what each strategy and option is worth: the best plan with it and without it");
   command->add_flag("--json", arguments->json, "Print the plans as JSON, with their configurations");

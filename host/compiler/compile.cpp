@@ -49,11 +49,13 @@ PlacedModel place(const CompileRequest& request, const Stack& stack, Graph graph
                 [&] { require_shared_parameters(model.graph, training->graph, training->stages); });
     model.stages = training->stages;
     model.ranks = {training->classes, training->class_of_rank};
+  } else if (request.stages != nullptr) {
+    model.stages = *request.stages;
   } else {
-    model.stages = place_blocks(model.graph, model.registry(), stack.mesh, stack.strategies);
+    model.stages = place_blocks(block_costs(model.graph, model.registry()), stack.mesh, stack.strategies);
   }
   keep_values_between_chunks(model.graph, model.stages);
-  verify(model.graph, model.registry(), "placement");
+  if (!request.is_trial) verify(model.graph, model.registry(), "placement");
   model.index = GraphIndex(model.graph);
   model.rules = LayoutRules(stack.nesting(), model.graph.sizes, stack.rules);
   // Every rank of an axis holds such dimensions of parameters whole.
@@ -162,7 +164,9 @@ ClassProgram build_program(const PlacedModel& model, std::size_t number, const C
   enter(model.request.times, "passes");
   partitioned.found.effective.merge(run_passes(model, builder));
   enter(model.request.times, "check of programs");
-  verify(builder.program(), model.registry(), "compilation", model.request.device != nullptr);
+  if (!model.request.is_trial) {
+    verify(builder.program(), model.registry(), "compilation", model.request.device != nullptr);
+  }
   require_replicas_apart(model, builder.program());
   return {
       std::move(builder.program()), {std::move(parameters.dealt), std::move(averaged)}, std::move(partitioned.found)};
@@ -205,10 +209,14 @@ bool Compiled::has_transfers() const {
 
 StepVariants step_variants(const Compiled& compiled) { return step_variants(compiled.programs); }
 
-Stages find_stages(const CompileRequest& request) {
+Stages find_stages(const CompileRequest& request, const RepeatedBlock& repeated) {
   const Stack stack = make_stack(request.strategies);
   const Graph graph = build_graph(request, batch_of(request, stack).samples).graph;
-  return place_blocks(graph, *request.registry, stack.mesh, stack.strategies);
+  std::vector<BlockCost> costs = block_costs(graph, *request.registry);
+  costs.insert(costs.begin() + repeated.block, static_cast<std::size_t>(repeated.times - 1),
+               costs.at(static_cast<std::size_t>(repeated.block)));
+  for (std::size_t i = 0; i < costs.size(); ++i) costs[i].block = static_cast<int>(i);
+  return place_blocks(costs, stack.mesh, stack.strategies);
 }
 
 Graph forward_graph(const CompileRequest& request) {
@@ -237,7 +245,7 @@ Compiled compile(const CompileRequest& request, const Compiled* training) {
   for (std::size_t i = 0; i < programs.size(); ++i) {
     const SharedMemory shared = training != nullptr ? shared_memory(request, *training, i) : SharedMemory{};
     enter(request.times, "memory");
-    plans.push_back(plan_memory(programs[i], shared, request.is_trial ? PackingEffort::quick : PackingEffort::best));
+    plans.push_back(plan_memory(programs[i], shared, request.packing));
     enter(request.times, "check of memory");
     if (!request.is_trial) verify_memory(programs[i], model.registry(), plans.back());
   }

@@ -59,8 +59,14 @@ struct Compiled {
 /// The variants of the step of all programs together.
 [[nodiscard]] StepVariants step_variants(const Compiled& compiled);
 
-/// The pipeline stages of the model's blocks. Runs only the phases that determine them.
-[[nodiscard]] Stages find_stages(const CompileRequest& request);
+/// A block that stands for several alike ones in a row.
+struct RepeatedBlock {
+  int block = 0;
+  int times = 1;
+};
+
+/// The pipeline stages of the model's blocks, one of which may be repeated. Runs only the phases that determine them.
+[[nodiscard]] Stages find_stages(const CompileRequest& request, const RepeatedBlock& repeated = {});
 
 /// The logical graph before differentiation, after rewrite_forward.
 [[nodiscard]] Graph forward_graph(const CompileRequest& request);

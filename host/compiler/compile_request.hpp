@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/graph/continue_sequence.hpp"
+#include "compiler/memory/memory_packing.hpp"
 #include "compiler/optimizer_groups.hpp"
 #include "compiler/stack.hpp"
 #include "files/phase_times.hpp"
@@ -15,6 +16,8 @@
 #include "strata/op.hpp"
 
 namespace strata::host {
+
+struct Stages;
 
 /// The inputs of compile().
 struct CompileRequest {
@@ -43,9 +46,12 @@ struct CompileRequest {
   const Device* device = nullptr;
   /// Measures the phases. Null: nobody does.
   PhaseTimes* times = nullptr;
-  /// True for a plan that is only tried: its memory is packed with PackingEffort::quick and not proven. Such programs
-  /// are never run.
+  /// True for programs that are never run: checks that only find defects of the compiler or of plugins are left out.
   bool is_trial = false;
+  /// How long the smallest arena is sought.
+  PackingEffort packing = PackingEffort::best;
+  /// The placement of the blocks, if it is known. Null: the strategies place them.
+  const Stages* stages = nullptr;
 
   [[nodiscard]] bool is_training() const { return mode == GraphMode::training; }
 };

@@ -1,13 +1,110 @@
 #include "plan/plan_evaluation.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "simulate/described_device.hpp"
+#include "simulate/measured.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
+namespace {
 
-EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice, bool is_trial) const {
+/// Two short models must have at most this share of the blocks of the whole one.
+constexpr double kMostBlocks = 0.8;
+
+/// How the alike blocks are dealt to chunks, and how many may be left out of each chunk that has any.
+class ShortStages {
+ public:
+  ShortStages(const Stages& stages, const AlikeBlocks& alike, int blocks)
+      : stages_(stages), alike_(alike), blocks_(blocks), counts_(stages.stage_of_chunk.size()) {
+    for (int block = alike.first; block < alike.first + alike.count; ++block) ++count(block);
+  }
+
+  /// The fewest alike blocks of a chunk that has any.
+  [[nodiscard]] int fewest() const {
+    int fewest = blocks_;
+    for (const int count : counts_) {
+      if (count > 0) fewest = std::min(fewest, count);
+    }
+    return fewest;
+  }
+  /// Blocks that the model lacks if each chunk lacks `each`.
+  [[nodiscard]] int left_out(int each) const {
+    return each * static_cast<int>(std::count_if(counts_.begin(), counts_.end(), [](int count) { return count > 0; }));
+  }
+  /// The placement of a model whose chunks lack `each`.
+  [[nodiscard]] Stages without(int each) const {
+    Stages stages = stages_;
+    if (stages.chunk_of_block.empty()) return stages;
+    stages.chunk_of_block.clear();
+    std::vector<int> left(counts_.size(), each);
+    for (int block = 0; block < blocks_; ++block) {
+      const int chunk = stages_.chunk(block);
+      const bool is_alike = block >= alike_.first && block < alike_.first + alike_.count;
+      if (is_alike && left[static_cast<std::size_t>(chunk)]-- > 0) continue;
+      stages.chunk_of_block.push_back(chunk);
+    }
+    return stages;
+  }
+
+ private:
+  int& count(int block) { return counts_.at(static_cast<std::size_t>(stages_.chunk(block))); }
+
+  const Stages& stages_;
+  const AlikeBlocks& alike_;
+  int blocks_;
+  std::vector<int> counts_;  // by chunk
+};
+
+}  // namespace
+
+std::shared_ptr<const BuiltModel> PlanEvaluator::built_model(const CompileRequest& request) const {
+  const std::int64_t samples = request.micro_batch * make_stack(request.strategies).replicas;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = built_.find(samples);
+    if (found != built_.end()) return found->second;
+  }
+  std::shared_ptr<const BuiltModel> built = build_model(request, samples);
+  const std::lock_guard lock(mutex_);
+  return built_.emplace(samples, std::move(built)).first->second;
+}
+
+StepPrediction PlanEvaluator::estimate(CompileRequest request, bool has_stages) const {
+  const std::shared_ptr<const BuiltModel> built = built_model(request);
+  const auto predict = [&](int left_out, const Stages* stages) {
+    request.model = std::make_shared<ShortModel>(built, left_out);
+    request.stages = stages;
+    return simulate_step(compile(request), *request.registry, cluster_);
+  };
+  const AlikeBlocks& alike = built->alike;
+  if (alike.count < 2) return predict(0, nullptr);
+  Stages whole;
+  if (has_stages) {
+    request.model = std::make_shared<ShortModel>(built, alike.count - 2);
+    whole = find_stages(request, {alike.first, alike.count - 1});
+  }
+  const int blocks = built->graph.block_count();
+  const ShortStages stages(whole, alike, blocks);
+  const int one = stages.fewest() - 1;
+  const int two = one - 1;
+  const int both = 2 * blocks - stages.left_out(one) - stages.left_out(two);
+  if (two < 1 || both > kMostBlocks * blocks) return predict(0, has_stages ? &whole : nullptr);
+  const auto predict_short = [&](int each) {
+    const Stages placed = stages.without(each);
+    return predict(stages.left_out(each), has_stages ? &placed : nullptr);
+  };
+  const StepPrediction less = predict_short(one);
+  // The whole model needs more.
+  if (less.peak_bytes > request.device->memory_bytes()) return less;
+  return extrapolate(less, predict_short(two), two);
+}
+
+template <class Predict>
+EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice, const Predict& predict) const {
   EvaluatedPlan plan;
   plan.choice = choice;
   try {
@@ -16,17 +113,31 @@ EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice, bool is_trial) c
       return space_.prepare_trial(choice, registry_);
     }();
     const std::int64_t least = cluster_.least_memory_bytes(setup.stack.mesh.rank_count());
-    const std::unique_ptr<Device> device = described_device(cluster_.name, least, *setup.ops);
+    const std::unique_ptr<Device> device = described_device(cluster_.name, least, *setup.ops, measured_ops(cluster_));
     CompileRequest request = setup.request(GraphMode::training, setup.sizes(space_.data()));
     request.device = device.get();
-    request.is_trial = is_trial;
-    const Compiled compiled = setup.compile(request);
-    plan.prediction = simulate_step(compiled, *setup.ops, cluster_);
+    request.is_trial = true;
+    plan.prediction = predict(setup, request);
     plan.excess_bytes = std::max<std::int64_t>(plan.prediction->peak_bytes - least, 0);
   } catch (const Error& error) {
     plan.refusal = error.what();
   }
   return plan;
+}
+
+EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice) const {
+  return evaluate(choice, [&](const RunSetup& setup, CompileRequest& request) {
+    request.packing = PackingEffort::quick;
+    return simulate_step(setup.compile(request), *setup.ops, cluster_);
+  });
+}
+
+EvaluatedPlan PlanEvaluator::estimate(const PlanChoice& choice) const {
+  const bool has_stages = choice.position(PlanPurpose::stages) >= 0;
+  return evaluate(choice, [&](const RunSetup& /*setup*/, CompileRequest& request) {
+    request.packing = PackingEffort::none;
+    return estimate(request, has_stages);
+  });
 }
 
 }  // namespace strata::host

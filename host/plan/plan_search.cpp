@@ -27,6 +27,9 @@ constexpr std::size_t kTrialsPerStructure = 6;
 /// One after the other, until none of them improves a plan; so often at most.
 constexpr int kMostSweeps = 3;
 
+/// Plans that are evaluated for each wanted one, because some are worse than estimated.
+constexpr std::size_t kMostEvaluations = 3;
+
 class Search {
  public:
   Search(const PlanSpace& space, const PlanEvaluation& evaluate, const PlanSearchSettings& settings)
@@ -38,19 +41,11 @@ class Search {
       const std::vector<PlanChoice> before = best;
       for (const PlanPurpose purpose : kPurposes)
         improve(best, [&](const auto& choice) { return others(choice, purpose); });
-      improve(best, [&](const auto& choice) { return other_micro_batches(choice); });
+      improve_micro_batches(best);
       improve(best, [&](const auto& choice) { return other_orders(choice); });
       if (best == before) break;
     }
-    std::vector<EvaluatedPlan> all;
-    for (auto& [choice, plan] : known_) all.push_back(std::move(plan));
-    const auto is_better = [&](const auto& a, const auto& b) { return key(a) < key(b); };
-    std::sort(all.begin(), all.end(), is_better);
-    for (std::size_t i = 0; i < std::min(settings_.finalists, all.size()); ++i) {
-      if (all[i].prediction) all[i] = evaluate_(all[i].choice, false);
-    }
-    std::sort(all.begin(), all.end(), is_better);
-    return all;
+    return settle();
   }
 
  private:
@@ -64,24 +59,56 @@ class Search {
   }
   [[nodiscard]] Key key(const PlanChoice& choice) const { return key(known_.at(choice)); }
 
-  /// Evaluates those of `choices` that are not known.
-  void evaluate(const std::vector<PlanChoice>& choices) {
+  /// Evaluates the best plans, until as many as wanted are better than what the others are estimated to be. \return
+  /// all plans, the evaluated ones first.
+  std::vector<EvaluatedPlan> settle() {
+    std::vector<EvaluatedPlan> open;
+    for (auto& [choice, plan] : known_) open.push_back(std::move(plan));
+    const auto is_better = [&](const auto& a, const auto& b) { return key(a) < key(b); };
+    std::sort(open.begin(), open.end(), is_better);
+    std::vector<EvaluatedPlan> settled;
+    const std::size_t most = std::min(kMostEvaluations * settings_.finalists, open.size());
+    while (settled.size() < most) {
+      std::vector<PlanChoice> next;
+      for (std::size_t i = settled.size(); i < most && i < settled.size() + settings_.finalists; ++i) {
+        const EvaluatedPlan& plan = open[next.size()];
+        const bool is_late =
+            settled.size() >= settings_.finalists && !is_better(plan, settled[settings_.finalists - 1]);
+        if (!plan.prediction || is_late) break;
+        next.push_back(plan.choice);
+      }
+      if (next.empty()) break;
+      open.erase(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(next.size()));
+      for (EvaluatedPlan& each : in_parallel(next, evaluate_.evaluate)) settled.push_back(std::move(each));
+      std::sort(settled.begin(), settled.end(), is_better);
+    }
+    std::move(open.begin(), open.end(), std::back_inserter(settled));
+    return settled;
+  }
+
+  /// Estimates those of `choices` that are not known.
+  void estimate(const std::vector<PlanChoice>& choices) {
     std::vector<PlanChoice> missing;
     std::copy_if(choices.begin(), choices.end(), std::back_inserter(missing),
                  [&](const PlanChoice& each) { return !known_.contains(each); });
     std::sort(missing.begin(), missing.end());
     missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-    std::vector<EvaluatedPlan> results(missing.size());
+    for (EvaluatedPlan& each : in_parallel(missing, evaluate_.estimate)) known_.emplace(each.choice, std::move(each));
+  }
+
+  std::vector<EvaluatedPlan> in_parallel(const std::vector<PlanChoice>& choices,
+                                         const std::function<EvaluatedPlan(const PlanChoice&)>& call) {
+    std::vector<EvaluatedPlan> results(choices.size());
     std::atomic<std::size_t> next = 0;
     std::exception_ptr failure;
     const auto work = [&] {
-      for (std::size_t i = next++; i < missing.size(); i = next++) {
+      for (std::size_t i = next++; i < choices.size(); i = next++) {
         try {
-          results[i] = evaluate_(missing[i], true);
+          results[i] = call(choices[i]);
         } catch (...) {
           const std::lock_guard lock(mutex_);
           if (!failure) failure = std::current_exception();
-          next = missing.size();
+          next = choices.size();
         }
         const std::lock_guard lock(mutex_);
         ++done_;
@@ -94,28 +121,60 @@ class Search {
       work();
     }
     if (failure) std::rethrow_exception(failure);
-    for (EvaluatedPlan& each : results) known_.emplace(each.choice, std::move(each));
+    return results;
   }
 
-  /// Tries each structure with little memory first. Those that do not fit then get one more trial with the least
-  /// memory, the others trials with more. \return the best choice of each of the best structures.
+  /// Tries each structure with little memory, those that do not fit also with the least. Those that then are far from
+  /// the best are given up, the others tried with more memory too. \return the best choice of each of the best
+  /// structures.
   std::vector<PlanChoice> try_structures() {
-    const std::vector<PlanChoice> structures = space_.structures();
     std::vector<PlanChoice> best;
-    for (const PlanChoice& structure : structures) best.push_back(probe(structure, kLean, true));
+    for (const PlanChoice& structure : space_.structures()) best.push_back(probe(structure, kLean, true));
     planned_ = best.size() * kTrialsPerStructure;
-    evaluate(best);
-    improve(best, [&](const PlanChoice& lean) -> std::vector<PlanChoice> {
-      if (!known_.at(lean).works()) return {probe(lean, kThriftiest, true)};
-      return {probe(lean, kFast, false), probe(lean, kFast, true), probe(lean, kLean, false)};
+    estimate(best);
+    improve(best, [&](const PlanChoice& lean) {
+      return known_.at(lean).works() ? std::vector<PlanChoice>{} : std::vector{probe(lean, kThriftiest, true)};
     });
     // A sharded model is only fast with enough samples at once, so structures are compared with these.
-    improve(best, [&](const PlanChoice& choice) {
-      return known_.at(choice).works() ? other_micro_batches(choice) : std::vector<PlanChoice>{};
+    improve_micro_batches(best);
+    give_up_slow(best);
+    std::vector<PlanChoice> fast;
+    for (PlanChoice choice : best) {
+      choice.micro_batch = 1;
+      fast.push_back(probe(choice, kFast, false));
+    }
+    estimate(fast);
+    improve(fast, [&](const PlanChoice& choice) {
+      return std::vector{probe(choice, kFast, true), probe(choice, kLean, false)};
     });
+    improve_micro_batches(fast);
+    for (std::size_t i = 0; i < best.size(); ++i) {
+      if (key(fast[i]) < key(best[i])) best[i] = fast[i];
+    }
     std::sort(best.begin(), best.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
     best.resize(std::min(best.size(), settings_.beam));
     return best;
+  }
+
+  /// Doubles or halves the micro-batch of each choice as long as that helps.
+  void improve_micro_batches(std::vector<PlanChoice>& best) {
+    for (std::vector<PlanChoice> before; before != best;) {
+      before = best;
+      improve(best, [&](const PlanChoice& choice) {
+        return known_.at(choice).works() ? other_micro_batches(choice) : std::vector<PlanChoice>{};
+      });
+    }
+  }
+
+  /// Removes choices that are much worse than the best. If none fits, all stay.
+  void give_up_slow(std::vector<PlanChoice>& choices) const {
+    const auto best =
+        std::min_element(choices.begin(), choices.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    if (best == choices.end() || !known_.at(*best).works()) return;
+    const double most = settings_.margin * std::get<double>(key(*best));
+    std::erase_if(choices, [&](const PlanChoice& choice) {
+      return !known_.at(choice).works() || std::get<double>(key(choice)) > most;
+    });
   }
 
   /// The structure with a proposal for replicas at that share of the way from the fastest to the one that needs the
@@ -143,7 +202,7 @@ class Search {
       all.insert(all.end(), tried.back().begin(), tried.back().end());
     }
     planned_ = std::max(planned_, done_ + all.size());
-    evaluate(all);
+    estimate(all);
     for (std::size_t i = 0; i < best.size(); ++i) {
       for (const PlanChoice& each : tried[i]) {
         if (key(each) < key(best[i])) best[i] = each;
@@ -167,10 +226,9 @@ class Search {
   }
 
   [[nodiscard]] std::vector<PlanChoice> other_micro_batches(const PlanChoice& choice) const {
-    constexpr std::int64_t kNear = 8;
     std::vector<PlanChoice> found;
     for (const std::int64_t micro_batch : space_.micro_batches(choice)) {
-      if (micro_batch > kNear * choice.micro_batch || choice.micro_batch > kNear * micro_batch) continue;
+      if (micro_batch != 2 * choice.micro_batch && choice.micro_batch != 2 * micro_batch) continue;
       found.push_back(choice);
       found.back().micro_batch = micro_batch;
     }

@@ -27,14 +27,21 @@ struct EvaluatedPlan {
   [[nodiscard]] bool works() const { return prediction && excess_bytes == 0; }
 };
 
-/// Compiles and simulates a plan. `is_trial`: as CompileRequest::is_trial.
-using PlanEvaluation = std::function<EvaluatedPlan(const PlanChoice&, bool is_trial)>;
+/// What a search does with a plan.
+struct PlanEvaluation {
+  /// Estimates it quickly.
+  std::function<EvaluatedPlan(const PlanChoice&)> estimate;
+  /// Predicts it as well as can be.
+  std::function<EvaluatedPlan(const PlanChoice&)> evaluate;
+};
 
 struct PlanSearchSettings {
   PlanGoal goal = PlanGoal::time;
   /// Structures whose options are improved.
   std::size_t beam = 6;
-  /// The first plans of the result are compiled as for a run, so many of them.
+  /// Structures that are worse than the best by more than this factor with little memory are not tried with more.
+  double margin = 1.5;
+  /// The first plans of the result are evaluated, so many of them.
   std::size_t finalists = 10;
   /// Threads that evaluate plans. The result does not depend on it.
   int threads = 1;
@@ -42,10 +49,10 @@ struct PlanSearchSettings {
   std::function<void(std::size_t done, std::size_t most)> progress;
 };
 
-/// Searches the space. First, it tries each structure, a combination of sizes, with few of its options. Then it
-/// improves the options of the best structures one after the other, as long as that helps. \return all plans that it
-/// has evaluated, the best first: those that work by the goal, then those that need too much memory by their excess,
-/// then the refused ones. Deterministic.
+/// Searches the space. First, it estimates each structure, a combination of sizes, with few of its options. Then it
+/// improves the options of the best structures one after the other, as long as that helps. At last it evaluates the
+/// best plans. \return all plans, the evaluated ones first and of each the best first: those that work by the goal,
+/// then those that need too much memory by their excess, then the refused ones. Deterministic.
 [[nodiscard]] std::vector<EvaluatedPlan> search_plans(const PlanSpace& space, const PlanEvaluation& evaluate,
                                                       const PlanSearchSettings& settings);
 

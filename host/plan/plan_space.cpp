@@ -21,13 +21,6 @@ std::string plain_text(const OptionValue& value) {
   return word != nullptr ? *word : to_string(value);
 }
 
-/// All devices of the cluster; on one machine whose ranks share cores, a rank for each core.
-int planned_devices(const Cluster& cluster) {
-  const NodeGroup& first = cluster.groups.front();
-  const bool is_one_node = cluster.groups.size() == 1 && first.nodes == 1;
-  return is_one_node && first.cores > 0 ? std::min(first.cores, first.devices) : cluster.devices();
-}
-
 /// The ranks of the proposals, for messages.
 std::string sizes_of(const std::vector<PlanPart>& parts) {
   std::set<int> sizes;
@@ -38,6 +31,12 @@ std::string sizes_of(const std::vector<PlanPart>& parts) {
 }
 
 }  // namespace
+
+int planned_devices(const Cluster& cluster) {
+  const NodeGroup& first = cluster.groups.front();
+  const bool is_one_node = cluster.groups.size() == 1 && first.nodes == 1;
+  return is_one_node && first.cores > 0 ? std::min(first.cores, first.devices) : cluster.devices();
+}
 
 bool PlanPart::is_size(const std::string& option) const {
   const OptionSpecification* found = schema->find(option);
@@ -57,7 +56,7 @@ std::string PlanPart::text() const {
 PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, const Cluster& cluster,
                      std::optional<std::int64_t> vocab, PlanDemands demands)
     : base_(std::move(configuration)), never_(std::move(demands.never)) {
-  context_.devices = planned_devices(cluster);
+  context_.devices = demands.devices > 0 ? demands.devices : planned_devices(cluster);
   context_.devices_per_node = std::min(cluster.groups.front().devices, context_.devices);
   context_.global_batch = base_.batch.global;
   for (const PluginFile& file : registry.files()) {

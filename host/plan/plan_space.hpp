@@ -22,7 +22,12 @@ struct PlanDemands {
   std::vector<std::string> fixed = {};
   /// Strategies that the plan must not have.
   std::vector<std::string> never = {};
+  /// How many devices every plan uses, the first of the cluster. 0: planned_devices().
+  int devices = 0;
 };
+
+/// All devices of the cluster; on one machine whose ranks share cores, one for each core.
+[[nodiscard]] int planned_devices(const Cluster& cluster);
 
 /// A strategy of a plan: the plugin and one of its proposals.
 struct PlanPart {
@@ -61,6 +66,8 @@ class PlanSpace {
   PlanSpace(RunConfiguration configuration, PluginRegistry& registry, const Cluster& cluster,
             std::optional<std::int64_t> vocab, PlanDemands demands);
 
+  /// How many devices every plan uses.
+  [[nodiscard]] int devices() const { return context_.devices; }
   /// The sizes that the data fixes.
   [[nodiscard]] const DimSizes& data() const { return data_; }
   /// What the loss sums over, in the singular: "token".

@@ -81,7 +81,7 @@ StepPrediction simulate_step(const Compiled& compiled, const OpRegistry& registr
   for (const StepVariant& variant : variants.variants) {
     const double share = static_cast<double>(variant.count) / static_cast<double>(variants.period);
     const TimedPrograms timed = time_programs(compiled, registry, cluster, variant.step);
-    const Simulation simulation = simulate(timed.programs, compiled.class_of_rank, variant.step);
+    const Simulation simulation = simulate(timed.programs, compiled.class_of_rank, variant.step, {.pool = timed.pool});
     prediction.seconds += share * simulation.seconds;
     for (std::size_t i = 0; i < counts.size(); ++i) {
       add(prediction, simulation.ranks[i], share * counts[i] / ranks);
@@ -98,6 +98,52 @@ StepPrediction simulate_step(const Compiled& compiled, const OpRegistry& registr
   note_memory(prediction, compiled);
   prediction.bound = largest_share(prediction);
   return prediction;
+}
+
+StepPrediction extrapolate(const StepPrediction& less, const StepPrediction& more, int steps) {
+  const auto line = [&](auto at_less, auto at_more) {
+    return at_more + std::max(at_more - at_less, decltype(at_more){}) * steps;
+  };
+  const auto member = [&](double TimeShares::*part) { return line(less.shares.*part, more.shares.*part); };
+  StepPrediction prediction = more;
+  prediction.seconds = line(less.seconds, more.seconds);
+  prediction.tokens_per_second = prediction.tokens / prediction.seconds;
+  const auto utilization = [&](double StepPrediction::*share) {
+    return line(less.*share * less.seconds, more.*share * more.seconds) / prediction.seconds;
+  };
+  prediction.model_flops_utilization = utilization(&StepPrediction::model_flops_utilization);
+  prediction.hardware_flops_utilization = utilization(&StepPrediction::hardware_flops_utilization);
+  prediction.peak_bytes = line(less.peak_bytes, more.peak_bytes);
+  for (auto& [kind, bytes] : prediction.bytes_at_peak) {
+    const auto found = less.bytes_at_peak.find(kind);
+    bytes = line(found == less.bytes_at_peak.end() ? std::int64_t{0} : found->second, bytes);
+  }
+  for (auto& [axes, seconds] : prediction.exposed_seconds) {
+    const auto found = less.exposed_seconds.find(axes);
+    seconds = line(found == less.exposed_seconds.end() ? 0.0 : found->second, seconds);
+  }
+  prediction.shares = {member(&TimeShares::products), member(&TimeShares::attention), member(&TimeShares::memory),
+                       member(&TimeShares::launch),   member(&TimeShares::exposed),   member(&TimeShares::transfer),
+                       member(&TimeShares::idle)};
+  prediction.bubble = prediction.shares.idle / (prediction.seconds - prediction.shares.idle);
+  prediction.bound = largest_share(prediction);
+  return prediction;
+}
+
+std::vector<double> simulate_spread(const Compiled& compiled, const OpRegistry& registry, const Cluster& cluster,
+                                    const KernelSpread& spread) {
+  std::vector<double> seconds(static_cast<std::size_t>(spread.repeats));
+  const StepVariants variants = step_variants(compiled);
+  for (const StepVariant& variant : variants.variants) {
+    const double share = static_cast<double>(variant.count) / static_cast<double>(variants.period);
+    const TimedPrograms timed = time_programs(compiled, registry, cluster, variant.step);
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      const SimulationSettings settings{.pool = timed.pool, .spread = spread.share, .seed = i};
+      seconds[i] += share * simulate(timed.programs, compiled.class_of_rank, variant.step, settings).seconds;
+    }
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds;
 }
 
 }  // namespace strata::host

@@ -255,25 +255,6 @@ class BpeModel : public TokenModel {
   std::array<std::int32_t, 256> fallback_{};
 };
 
-/// Numbers that a vocabulary leaves out, for each one that it has. So a damaged number does not fill the memory.
-constexpr std::size_t kMostGaps = 64;
-constexpr std::size_t kSmallVocabulary = std::size_t{1} << 16U;
-
-/// Reads `{"TEXT": NUMBER, …}`.
-VocabularyTexts read_vocabulary(const JsonValue& value) {
-  if (!value.raw().is_object()) value.refuse("an object of tokens and their numbers");
-  const std::size_t limit = value.raw().size() * kMostGaps + kSmallVocabulary;
-  std::vector<std::string> texts;
-  for (const auto& [text, number] : value.raw().items()) {
-    const auto token = static_cast<std::size_t>(value.at(text).token());
-    if (token >= limit) value.at(text).refuse("numbers without large gaps");
-    if (token >= texts.size()) texts.resize(token + 1);
-    if (!texts[token].empty()) value.at(text).refuse("numbers that differ");
-    texts[token] = text;
-  }
-  return {value.raw().size(), std::move(texts)};
-}
-
 /// A merge is "left right" or ["left", "right"].
 std::pair<std::string, std::string> read_merge(const JsonValue& list, std::size_t index) {
   const nlohmann::json& merge = list.raw()[index];

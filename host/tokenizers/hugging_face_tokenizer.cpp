@@ -20,7 +20,8 @@ std::unique_ptr<const TokenModel> read_token_model(const JsonValue& value, bool 
   if (type.empty()) type = value.find("merges") ? "BPE" : "Unigram";
   if (type == "BPE") return read_bpe_model(value, reads_bytes);
   if (type == "Unigram") return read_unigram_model(value, reads_bytes);
-  value.at("type").refuse("BPE, Unigram");
+  if (type == "WordPiece" && !reads_bytes) return read_word_piece_model(value);
+  value.at("type").refuse(reads_bytes ? "BPE, Unigram" : "BPE, Unigram, WordPiece");
 }
 
 /// Reads a template such as [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}].

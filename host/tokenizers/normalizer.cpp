@@ -63,6 +63,54 @@ std::string nmt_form(const std::string& text) {
   return result;
 }
 
+/// Leaves out control characters, and makes all white space one kind.
+std::string clean_form(const std::string& text) {
+  std::string result;
+  for (std::size_t position = 0; position < text.size();) {
+    const char32_t letter = read_code_point(text, position);
+    const bool is_line = letter == U'\t' || letter == U'\n' || letter == U'\r';
+    if (letter == 0 || letter == 0xFFFD || (!is_line && is_control(letter))) continue;
+    append_code_point(result, is_line || is_white_space(letter) ? U' ' : letter);
+  }
+  return result;
+}
+
+/// Surrounds each ideograph by spaces, so that it is a word.
+std::string spaced_ideographs(const std::string& text) {
+  std::string result;
+  for (std::size_t position = 0; position < text.size();) {
+    const std::size_t begin = position;
+    const bool is_word = is_ideograph(read_code_point(text, position));
+    if (is_word) result += ' ';
+    result.append(text, begin, position - begin);
+    if (is_word) result += ' ';
+  }
+  return result;
+}
+
+std::string without_nonspacing_marks(const std::string& text) {
+  const std::string parts = normal_form(text, NormalForm::nfd);
+  std::string result;
+  for (std::size_t position = 0; position < parts.size();) {
+    const std::size_t begin = position;
+    if (!is_nonspacing_mark(read_code_point(parts, position))) result.append(parts, begin, position - begin);
+  }
+  return result;
+}
+
+Step read_bert(const JsonValue& value) {
+  const bool cleans = value.boolean_or("clean_text", true);
+  const bool spaces = value.boolean_or("handle_chinese_chars", true);
+  const bool lowers = value.boolean_or("lowercase", true);
+  const bool strips = value.boolean_or("strip_accents", lowers);
+  return changer([=](std::string text) {
+    if (cleans) text = clean_form(text);
+    if (spaces) text = spaced_ideographs(text);
+    if (strips) text = without_nonspacing_marks(text);
+    return lowers ? lower_case(text) : text;
+  });
+}
+
 template <NormalForm form>
 Step read_form(const JsonValue& /*value*/) {
   return changer([](const std::string& text) { return normal_form(text, form); });
@@ -114,6 +162,7 @@ const std::map<std::string, Step (*)(const JsonValue& value)>& normalizer_reader
       {"StripAccents", [](const JsonValue&) { return changer(without_marks); }},
       {"Nmt", [](const JsonValue&) { return changer(nmt_form); }},
       {"ByteLevel", [](const JsonValue&) { return changer(byte_letters); }},
+      {"BertNormalizer", read_bert},
       {"Strip", read_strip},
       {"Replace", read_replace},
       {"Prepend", read_prepend},

@@ -196,6 +196,11 @@ void read_words(const JsonValue& value, CutSteps& steps) {
   steps.push_back(split_at(characters(is_word_character), SplitBehavior::contiguous));
 }
 
+void read_bert_words(const JsonValue& value, CutSteps& steps) {
+  read_white_space(value, steps);
+  steps.push_back(split_at(characters(is_punctuation), SplitBehavior::isolated));
+}
+
 using CutReader = void (*)(const JsonValue& value, CutSteps& steps);
 
 const std::map<std::string, CutReader>& step_readers() {
@@ -204,6 +209,7 @@ const std::map<std::string, CutReader>& step_readers() {
       {"Split", read_split},
       {"Digits", read_digits},
       {"Punctuation", read_punctuation},
+      {"BertPreTokenizer", read_bert_words},
       {"CharDelimiterSplit", read_delimiter},
       {"Metaspace", read_metaspace},
       {"Whitespace", read_words},

@@ -108,6 +108,24 @@ DecoderStep read_bpe_decoder(const JsonValue& value) {
   };
 }
 
+/// Joins the parts of words, and removes spaces that English text does not have.
+DecoderStep read_word_piece_decoder(const JsonValue& value) {
+  const std::string prefix = value.string_or("prefix", "##");
+  const bool cleans = value.boolean_or("cleanup", true);
+  return [=](std::vector<std::string>& texts) {
+    static constexpr std::pair<std::string_view, std::string_view> kSpaces[] = {
+        {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
+        {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+    PatternMemory memory;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (i > 0) texts[i] = texts[i].starts_with(prefix) ? texts[i].substr(prefix.size()) : " " + texts[i];
+      for (const auto& [from, to] : kSpaces) {
+        if (cleans) texts[i] = Pattern::literal(std::string(from)).replace_all(texts[i], to, memory);
+      }
+    }
+  };
+}
+
 const std::map<std::string, DecoderReader>& decoder_readers() {
   static const std::map<std::string, DecoderReader> kReaders = {
       {"ByteLevel", [](const JsonValue&) -> DecoderStep { return join_byte_levels; }},
@@ -117,6 +135,7 @@ const std::map<std::string, DecoderReader>& decoder_readers() {
       {"Strip", read_strip_decoder},
       {"Replace", read_replace_decoder},
       {"BPEDecoder", read_bpe_decoder},
+      {"WordPiece", read_word_piece_decoder},
   };
   return kReaders;
 }

@@ -103,5 +103,9 @@ constexpr std::string_view kWordMark = "\xE2\x96\x81";
 /// Read `model` of a tokenizer.json. `reads_bytes`: words are bytes, which the vocabulary writes as byte letters.
 [[nodiscard]] std::unique_ptr<const TokenModel> read_bpe_model(const JsonValue& value, bool reads_bytes);
 [[nodiscard]] std::unique_ptr<const TokenModel> read_unigram_model(const JsonValue& value, bool reads_bytes);
+[[nodiscard]] std::unique_ptr<const TokenModel> read_word_piece_model(const JsonValue& value);
+
+/// Reads `{"TEXT": NUMBER, …}`.
+[[nodiscard]] VocabularyTexts read_vocabulary(const JsonValue& value);
 
 }  // namespace strata::host

@@ -43,6 +43,13 @@ void require_utf8(std::string_view text);
 /// True for the categories Mn, Mc and Me, by the older Unicode of Hugging Face.
 [[nodiscard]] bool is_mark(char32_t code_point);
 
+/// True for the category Mn, by the older Unicode of Hugging Face.
+[[nodiscard]] bool is_nonspacing_mark(char32_t code_point);
+/// True for the categories Cc, Cf and Co, by the older Unicode of Hugging Face.
+[[nodiscard]] bool is_control(char32_t code_point);
+/// True for the blocks of Chinese characters that BERT takes for words.
+[[nodiscard]] bool is_ideograph(char32_t code_point);
+
 enum class NormalForm : std::uint8_t { nfc, nfd, nfkc, nfkd };
 
 /// The normal form, by the older Unicode of Hugging Face.

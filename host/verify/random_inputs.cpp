@@ -47,7 +47,9 @@ void RandomInputs::fill(Stream& stream, const InputPart& part, std::size_t dim, 
 double RandomInputs::value(Stream& stream, std::uint64_t index) {
   if (is_floating_point(stream.input.dtype)) return random::normal(stream.key, index);
   if (stream.input.dims == Dims{stream.input.indexes}) return own_index(stream, index);
-  if (stream.input.is_target && random::word(stream.key + 1, index) < random::drop_threshold(0.2)) return -1;
+  // One element at least has a target, since there is no mean over none.
+  const bool may_lack_target = stream.input.is_target && index > 0;
+  if (may_lack_target && random::word(stream.key + 1, index) < random::drop_threshold(0.2)) return -1;
   return static_cast<double>(random::below(stream.key, index, static_cast<std::uint64_t>(stream.limit)));
 }
 

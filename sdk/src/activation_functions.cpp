@@ -22,6 +22,15 @@ double gelu_tanh_derivative(double x) {
   return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * kGeluScale * (1.0 + 3.0 * kCubic * x * x);
 }
 
+/// The distribution function of the standard normal distribution.
+double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+double gelu(double x) { return x * normal_distribution(x); }
+double gelu_derivative(double x) {
+  return normal_distribution(x) + x * std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::numbers::pi);
+}
+
+double tanh_derivative(double x) { return 1.0 - std::tanh(x) * std::tanh(x); }
+
 double relu(double x) { return x > 0.0 ? x : 0.0; }
 double relu_derivative(double x) { return x > 0.0 ? 1.0 : 0.0; }
 
@@ -36,10 +45,12 @@ double silu_derivative(double x) {
 const std::vector<ActivationFunction>& activation_functions() {
   static const std::vector<ActivationFunction> kFunctions = {
       // Hendrycks, Gimpel, "Gaussian Error Linear Units", 2016.
+      {"gelu", gelu, gelu_derivative},
       {"gelu_tanh", gelu_tanh, gelu_tanh_derivative},
       {"relu", relu, relu_derivative},
       // Ramachandran, Zoph, Le, "Searching for Activation Functions", 2017.
       {"silu", silu, silu_derivative},
+      {"tanh", [](double x) { return std::tanh(x); }, tanh_derivative},
   };
   return kFunctions;
 }

@@ -33,22 +33,48 @@ OptionRow size(int most = 3, int largest = kMostRanks) {
   return row;
 }
 
+bool has_model(const Stack& stack, const std::string& plugin) {
+  return stack.run_option("model.plugin").starts_with("\"" + plugin + "\"");
+}
+
+/// Parts of patterns for the parameters of gpt2, and what the other models have instead.
+struct ParameterNames {
+  std::string_view gpt2, llama, bert, t5;
+};
+constexpr std::array<ParameterNames, 6> kParameterNames = {
+    {{"*.bias", "*norm.weight", "*.bias", "*layer_norm.weight"},
+     {"wpe.*", "lm_head.weight", "*position_embeddings.weight", "shared.weight"},
+     {"h.*.attn.*.", "*.self_attn.*_proj.", "*.attention.self.*.", "*Attention.[qkvo]."},
+     {"h.*.mlp.*.", "*.mlp.*_proj.", "*.intermediate.*.", "*.DenseReluDense.*."},
+     {"h.*.", "*_proj.", "*.layer.*.", "*.layer.*."},
+     {"\"heads\"", "\"head_dim\"", "\"heads\"", "\"heads\""}}};
+
 /// Groups for the parameters' names of the stack's model.
 std::string groups_of_model(const Stack& stack, const std::string& toml) {
-  if (!stack.run_option("model.plugin").starts_with("\"llama\"")) return toml;
-  constexpr std::array<std::array<std::string_view, 2>, 6> kNames = {{{"*.bias", "*norm.weight"},
-                                                                      {"wpe.*", "lm_head.weight"},
-                                                                      {"h.*.attn.*.", "*.self_attn.*_proj."},
-                                                                      {"h.*.mlp.*.", "*.mlp.*_proj."},
-                                                                      {"h.*.", "*_proj."},
-                                                                      {"\"heads\"", "\"head_dim\""}}};
   std::string text = toml;
-  for (const auto& [of_gpt2, of_llama] : kNames) {
-    for (std::size_t at = text.find(of_gpt2); at != std::string::npos; at = text.find(of_gpt2, at + of_llama.size())) {
-      text.replace(at, of_gpt2.size(), of_llama);
+  for (const ParameterNames& names : kParameterNames) {
+    const std::string_view to = has_model(stack, "llama")  ? names.llama
+                                : has_model(stack, "bert") ? names.bert
+                                : has_model(stack, "t5")   ? names.t5
+                                                           : names.gpt2;
+    for (std::size_t at = text.find(names.gpt2); at != std::string::npos; at = text.find(names.gpt2, at + to.size())) {
+      text.replace(at, names.gpt2.size(), to);
     }
   }
   return text;
+}
+
+/// An option that decoders alone have.
+std::string of_decoders(const Stack& stack, const std::string& toml) {
+  return has_model(stack, "bert") || has_model(stack, "t5") ? "" : toml;
+}
+
+/// An option that T5 lacks.
+std::string not_of_t5(const Stack& stack, const std::string& toml) { return has_model(stack, "t5") ? "" : toml; }
+
+OptionRow written(OptionRow row, std::string (*write)(const Stack& stack, const std::string& toml)) {
+  for (OptionChoice& each : row.choices) each.write_for_run = write;
+  return row;
 }
 
 /// Groups of the optimizer, by the names of gpt2.
@@ -60,8 +86,7 @@ OptionRow optimizer_groups() {
                                  "[{parameters=[\"h.*.attn.*.weight\", \"h.*.mlp.*.weight\"], plugin=\"muon\"}]",
                                  "[{parameters=[\"h.*.attn.*.weight\"], plugin=\"muon\", scale=\"spectral\", "
                                  "nesterov=false, split=[\"heads\"], lr_factor=0.5}]"});
-  for (OptionChoice& each : row.choices) each.write_for_run = groups_of_model;
-  return row;
+  return written(std::move(row), groups_of_model);
 }
 
 /// The options of Gemma 2 and 3, with caps that bend most values. The epsilon keeps norms after branches, whose results
@@ -103,10 +128,14 @@ std::vector<OptionRow> run_options() {
             {kGemma},
             {kOlmo},
             {"\"llama\"\ntied = \"yes\"\nqkv_bias = \"yes\"\noutput_bias = \"yes\"\nmlp_bias = \"yes\"\nwindow_layers "
-             "= 1"}}},
-          values("model.attention_dropout", {"0.0", "0.2"}),
-          values("model.window", {"0", "3", "6"}),
-          flag("model.documents"),
+             "= 1"},
+            {"\"bert\""},
+            {"\"bert\"\nclasses = 3\nffn = 12"},
+            {"\"t5\"\nhead_dim = 2\nffn = 12\ntarget_context = 6\nbuckets = 8\nmax_distance = 8"},
+            {"\"t5\"\nhead_dim = 2\nffn = 12\ntarget_context = 6\ntied = true\ngated = false"}}},
+          written(values("model.attention_dropout", {"0.0", "0.2"}), not_of_t5),
+          written(values("model.window", {"0", "3", "6"}), of_decoders),
+          written(flag("model.documents"), of_decoders),
           values("batch.micro", {"1", "2"}),
           values("batch.micro_batches", {"1", "2", "3", "4", "8"}),
           // Small buckets with one or two parameters, and one bucket for all.
@@ -187,8 +216,9 @@ std::string uneven_split(const Stack& stack, const StrategyChoice& strategy) {
   const int chunks_of_stage =
       strategy.option("schedule") == "\"zbv\"" ? 2 : std::stoi(strategy.option("virtual_stages"));
   const int chunks = std::stoi(strategy.option("size")) * chunks_of_stage;
-  // The embedding and the head are blocks too.
-  const int blocks = std::stoi(stack.run_option("model.layers")) + 2;
+  // The embedding and the head are blocks too. T5 has an encoder and a decoder, each with an embedding.
+  const int layers = std::stoi(stack.run_option("model.layers"));
+  const int blocks = has_model(stack, "t5") ? 2 * layers + 3 : layers + 2;
   std::string split;
   for (int chunk = 1; chunk < chunks; ++chunk) split += "1,";
   return "\"" + split + std::to_string(std::max(blocks - chunks + 1, 1)) + "\"";
@@ -207,12 +237,19 @@ StrategyRow pipeline() {
           .percent = 45};
 }
 
-/// Patterns of the parameters of gpt2, or of llama.
+/// Patterns of the parameters of the stack's model.
 std::string lora_of_model(const Stack& stack, const StrategyChoice& /*strategy*/) {
-  const bool is_llama = stack.run_option("model.plugin").starts_with("\"llama\"");
-  return is_llama ? "2\nalpha = 2.0\ntargets = [\"*embed_tokens*\", \"*_proj.weight\"]\ntrain = [\"model.norm.weight\"]"
-                  : "2\nalpha = 2.0\ntargets = [\"wte.weight\", \"h.*.attn.[qv].weight\"]\ntrain = [\"ln_f.*\", "
-                    "\"wpe.weight\"]";
+  const std::string head = "2\nalpha = 2.0\ntargets = ";
+  if (has_model(stack, "llama")) {
+    return head + "[\"*embed_tokens*\", \"*_proj.weight\"]\ntrain = [\"model.norm.weight\"]";
+  }
+  if (has_model(stack, "bert")) {
+    return head + "[\"*word_embeddings.weight\", \"*.query.weight\"]\ntrain = [\"*LayerNorm.*\"]";
+  }
+  if (has_model(stack, "t5")) {
+    return head + "[\"shared.weight\", \"*Attention.[qv].weight\"]\ntrain = [\"*final_layer_norm.weight\"]";
+  }
+  return head + "[\"wte.weight\", \"h.*.attn.[qv].weight\"]\ntrain = [\"ln_f.*\", \"wpe.weight\"]";
 }
 
 StrategyRow lora() {
@@ -339,6 +376,17 @@ std::vector<Conflict> conflicts() {
 }
 
 }  // namespace
+
+std::string data_of_model(const Stack& stack) {
+  if (has_model(stack, "t5")) return "plugin = \"pairs\"\npath = \"none\"\ntarget_path = \"none\"\n";
+  if (!has_model(stack, "bert")) {
+    return "plugin = \"tokens\"\npath = \"none\"\ndocuments = \"token\"\ndocument_end = 0\n";
+  }
+  if (stack.run_option("model.plugin").find("classes") == std::string::npos) {
+    return "plugin = \"masked\"\npath = \"none\"\nmask_token = 3\n";
+  }
+  return "plugin = \"sentences\"\npath = \"none\"\nlabels = \"none\"\nfirst_token = 1\nlast_token = 2\n";
+}
 
 int ModelSizes::field(const std::string& name) const {
   if (name == "heads") return heads;

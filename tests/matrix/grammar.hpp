@@ -25,7 +25,7 @@ struct OptionChoice {
   bool rare = false;
   /// Writes the value if it depends on the rest of the stack.
   std::string (*write)(const Stack& stack, const StrategyChoice& strategy) = nullptr;
-  /// The same for an option of the run: writes it for `toml`.
+  /// The same for an option of the run: writes it for `toml`. Empty: the stack's model has no such option.
   std::string (*write_for_run)(const Stack& stack, const std::string& toml) = nullptr;
 };
 
@@ -96,5 +96,8 @@ inline constexpr int kMostRanks = 16;
 inline constexpr int kMostSequences = 32;
 
 [[nodiscard]] const Grammar& grammar();
+
+/// The lines of [data] for the stack's model.
+std::string data_of_model(const Stack& stack);
 
 }  // namespace strata::testing

@@ -14,6 +14,7 @@ std::string section_lines(const Stack& stack, const std::string& section) {
     if (!row.name.starts_with(section + ".") || row.name == "batch.micro_batches") continue;
     const OptionChoice& choice = row.choices.at(stack.run[i]);
     const std::string value = choice.write_for_run == nullptr ? choice.toml : choice.write_for_run(stack, choice.toml);
+    if (value.empty()) continue;
     lines += row.name.substr(section.size() + 1) + " = " + value + "\n";
   }
   return lines;
@@ -81,8 +82,7 @@ StrategyChoice plain_strategy(std::size_t row) {
 }
 
 std::string to_toml(const Stack& stack) {
-  return to_toml(stack, section_lines(stack, "model"),
-                 "plugin = \"tokens\"\npath = \"none\"\ndocuments = \"token\"\ndocument_end = 0\n");
+  return to_toml(stack, section_lines(stack, "model"), data_of_model(stack));
 }
 
 std::string to_toml(const Stack& stack, const std::string& model, const std::string& data) {

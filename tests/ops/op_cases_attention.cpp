@@ -20,9 +20,18 @@ struct Variant {
   /// 0: none.
   double scale = 0.0;
   double cap = 0.0;
+  bool bias = false;
 };
 
-void add_documents(OpCase& op_case) {
+/// Adds what may follow the other operands: a bias, and documents.
+void add_options(OpCase& op_case, const Variant& variant) {
+  if (variant.bias) {
+    Dims dims = variant.query_heads;
+    dims.emplace_back("distance");
+    op_case.sizes["distance"] = 2 * variant.sizes.at("seq") - 1;
+    op_case.operands.push_back({dims});
+  }
+  if (!variant.documents) return;
   const CaseOperand documents{.dims = {"batch", "seq"}, .fill = Fill::documents, .dtype = DType::i32};
   op_case.operands.insert(op_case.operands.end(), 2, documents);
 }
@@ -46,7 +55,7 @@ OpCase forward_case(const Variant& variant) {
   if (variant.window > 0) op_case.attributes.set("window", variant.window);
   if (variant.scale > 0) op_case.attributes.set("scale", variant.scale);
   if (variant.cap > 0) op_case.attributes.set("cap", variant.cap);
-  if (variant.documents) add_documents(op_case);
+  add_options(op_case, variant);
   return op_case;
 }
 
@@ -62,7 +71,7 @@ OpCase gradient_case(const Variant& variant) {
   op_case.operands.push_back(op_case.operands[0]);
   op_case.operands.push_back({.dims = row_dims, .full = true});
   op_case.operands.push_back(op_case.operands[0]);
-  if (variant.documents) add_documents(op_case);
+  add_options(op_case, variant);
   // The operands o and lse are rounded to f32, and exp amplifies the rounding of lse (up to 4 · 2^-24). dP - D is a
   // difference of larger numbers and adds as much again.
   op_case.tolerance = 4e-6;
@@ -74,6 +83,7 @@ OpCase across(OpCase op_case) {
   op_case.name += "_across";
   op_case.sizes["time"] = op_case.sizes.at("seq");
   op_case.sizes["source"] = op_case.sizes.at("seq") + 4;
+  op_case.sizes["distance"] = op_case.sizes.at("time") + op_case.sizes.at("source") - 1;
   for (std::size_t i = 0; i < op_case.operands.size(); ++i) {
     CaseOperand& operand = op_case.operands[i];
     const bool is_of_keys = i == 1 || i == 2 || (operand.dtype == DType::i32 && i + 1 == op_case.operands.size());
@@ -111,7 +121,7 @@ std::vector<OpCase> attention_cases() {
   const Dims grouped = {"kv_heads", "group"};
   const auto zigzag = [](int index) { return shard(24, 2, index, Distribution::zigzag); };
   const auto tiled_zigzag = [](int count, int index) { return shard(320, count, index, Distribution::zigzag); };
-  const std::vector<Variant> variants = {
+  std::vector<Variant> variants = {
       {"causal", small, heads, heads, true, 0.0, {}, 0, true},
       {"whole", small, heads, heads, false, 0.0, {}, 0, true},
       {"grouped", small, grouped, kv_heads, true, 0.0, {}, 0, true},
@@ -242,6 +252,36 @@ std::vector<OpCase> attention_cases() {
        0,
        true},
   };
+  const auto add_biased = [&](Variant variant, double scale) {
+    variant.name = "bias_" + variant.name;
+    variant.bias = true;
+    variant.scale = scale;
+    variants.push_back(std::move(variant));
+  };
+  add_biased({"causal", small, heads, heads, true, 0.0, {}, 0, true}, 1.0);
+  add_biased({"whole_documents", small, heads, heads, false, 0.0, {}, 0, true, 0, true}, 0.7);
+  add_biased({"grouped_dropout", small, grouped, kv_heads, true, 0.25, {}, 0, true}, 0.0);
+  add_biased({"large_whole", large, heads, heads, false, 0.0}, 0.0);
+  add_biased({"large_grouped_dropout", large, grouped, kv_heads, true, 0.1}, 0.0);
+  add_biased({"zigzag", even, heads, heads, true, 0.0, {{"seq", zigzag(1)}}}, 0.0);
+  add_biased({"zigzag_whole_dropout", even, heads, heads, false, 0.2, {{"seq", zigzag(0)}, {"kv_seq", zigzag(1)}}},
+             0.0);
+  add_biased({"sharded_heads", even, heads, heads, false, 0.0, {{"heads", shard(4, 2, 1)}}}, 0.0);
+  add_biased({"tiled_zigzag_piece_documents",
+              tiled,
+              heads,
+              heads,
+              true,
+              0.1,
+              {{"seq", tiled_zigzag(2, 1)}, {"kv_seq", tiled_zigzag(2, 0)}},
+              0,
+              false,
+              100,
+              true},
+             0.0);
+  add_biased({"narrow_whole", narrow, heads, heads, false, 0.0}, 1.0);
+  add_biased({"wide_grouped", wide, grouped, kv_heads, true, 0.0}, 0.0);
+  add_biased({"widest_dropout", widest, heads, heads, true, 0.1}, 0.0);
   std::vector<OpCase> cases;
   for (const Variant& variant : variants) {
     cases.push_back(forward_case(variant));

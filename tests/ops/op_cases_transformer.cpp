@@ -68,6 +68,13 @@ std::vector<OpCase> gate_cases() {
                                with_accumulate(product),
                                with_sizes(product, kLargeSizes, "_large"),
                                with_accumulate(with_sizes(product, kLargeSizes, "_large"))};
+  for (const Dims& part : {Dims{"embed"}, Dims{"batch", "seq"}, Dims{"batch"}, Dims{}}) {
+    OpCase repeated = product;
+    repeated.name += "_by_" + (part.empty() ? std::string("scalar") : part.back());
+    repeated.operands = {{kActivation}, {part}};
+    cases.push_back(repeated);
+    cases.push_back(with_sizes(repeated, kLargeSizes, "_large"));
+  }
   OpCase scaled = product;
   scaled.name = "weighted_sum_of_activations";
   scaled.op = "weighted_sum";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,12 @@ using host::PlanChoice;
 using host::PlanSearchSettings;
 using host::PlanSpace;
 
-/// An invented cost, whose parts do not depend on each other: a hash of each strategy with its options, and of the
-/// size of a micro-batch.
+/// An invented cost, whose parts do not depend on each other: a hash of each strategy with its options, and a share of
+/// the micro-batch that has one minimum.
 double cost(const PlanSpace& space, const PlanChoice& choice) {
   const auto share = [](const std::string& text) { return static_cast<double>(std::hash<std::string>()(text) % 1000); };
-  double seconds = share("micro-batch " + std::to_string(choice.micro_batch)) + (choice.replicas_outermost ? 5 : 0);
+  const auto micro_batch = static_cast<double>(choice.micro_batch);
+  double seconds = 100 * (micro_batch + 4 / micro_batch) + (choice.replicas_outermost ? 5 : 0);
   for (const host::PlanPart& part : space.chosen(choice)) seconds += share(part.text());
   return seconds;
 }
@@ -74,8 +76,9 @@ TEST_F(Plans, TheSearchFindsTheBestOfEachStructure) {
   const PlanSpace plans = space();
   PlanSearchSettings settings;
   settings.beam = plans.structures().size();
-  const auto found = host::search_plans(
-      plans, [&](const auto& choice, bool) { return evaluated(plans, choice); }, settings);
+  settings.margin = std::numeric_limits<double>::infinity();
+  const auto evaluate = [&](const auto& choice) { return evaluated(plans, choice); };
+  const auto found = host::search_plans(plans, {evaluate, evaluate}, settings);
   double best = cost(plans, found.front().choice);
   std::size_t all = 0;
   for (const PlanChoice& structure : plans.structures()) {
@@ -97,25 +100,44 @@ TEST_F(Plans, TheSearchDoesNotDependOnItsThreads) {
     PlanSearchSettings settings;
     settings.threads = threads;
     results.emplace_back();
-    for (const auto& each : host::search_plans(
-             plans, [&](const auto&choice, bool) { return evaluated(plans, choice); }, settings)) {
+    const auto evaluate = [&](const auto& choice) { return evaluated(plans, choice); };
+    for (const auto& each : host::search_plans(plans, {evaluate, evaluate}, settings)) {
       results.back().push_back(plans.text(each.choice));
     }
   }
   EXPECT_EQ(results[0], results[1]);
 }
 
+/// Plans that are worse than estimated lose their place.
+TEST_F(Plans, TheSearchOrdersPlansByWhatTheyReallyNeed) {
+  const PlanSpace plans = space();
+  PlanSearchSettings settings;
+  settings.finalists = 4;
+  const auto evaluate = [&](const PlanChoice& choice) { return evaluated(plans, choice); };
+  const auto estimate = [&](const PlanChoice& choice) {
+    EvaluatedPlan plan = evaluate(choice);
+    if (choice.position(PlanPurpose::memory) == 0) plan.prediction->seconds *= 0.9;
+    return plan;
+  };
+  const auto found = host::search_plans(plans, {estimate, evaluate}, settings);
+  for (std::size_t i = 0; i < settings.finalists; ++i) {
+    EXPECT_EQ(found[i].prediction->seconds, cost(plans, found[i].choice));
+    EXPECT_LE(found.front().prediction->seconds, found[i].prediction->seconds);
+    EXPECT_NE(found[i].choice.position(PlanPurpose::memory), 0) << plans.text(found[i].choice);
+  }
+}
+
 /// Plans that need too much memory come after all that fit, the nearest first, and refused ones last.
 TEST_F(Plans, TheSearchOrdersPlansThatDoNotWork) {
   const PlanSpace plans = space();
-  const auto evaluate = [&](const PlanChoice& choice, bool /*is_trial*/) {
+  const auto evaluate = [&](const PlanChoice& choice) {
     EvaluatedPlan plan = evaluated(plans, choice);
     const auto seconds = static_cast<std::int64_t>(plan.prediction->seconds);
     if (seconds % 3 == 1) plan.excess_bytes = 10000 - seconds;
     if (seconds % 3 == 2) plan.prediction.reset();
     return plan;
   };
-  const auto found = host::search_plans(plans, evaluate, {});
+  const auto found = host::search_plans(plans, {evaluate, evaluate}, {});
   const auto place = [](const EvaluatedPlan& plan) { return plan.works() ? 0 : plan.prediction ? 1 : 2; };
   for (std::size_t i = 1; i < found.size(); ++i) {
     EXPECT_LE(place(found[i - 1]), place(found[i]));

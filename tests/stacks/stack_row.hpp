@@ -28,6 +28,8 @@ struct StackRow {
   std::map<std::string, std::int64_t> model = {};
   /// True for attention inside of documents.
   bool documents = false;
+  /// Gradients are longer, so that clipping is active.
+  double clip = 0.5;
 };
 
 inline void PrintTo(const StackRow& row, std::ostream* out) { *out << row.name; }
@@ -51,13 +53,16 @@ inline void read_documents(host::RunConfiguration& configuration) {
   configuration.data.dataset.options["document_end"] = std::int64_t{0};
 }
 
-/// Trains the row in f64 with dropout, clipping and accumulation, and compares it with one rank. `model` replaces the
-/// small GPT-2.
-inline void expect_trains_as_one_rank(const StackRow& row, const host::PluginSection* model = nullptr) {
+/// Trains the row in f64 with dropout, clipping and accumulation, and compares it with one rank. `model` and `dataset`
+/// replace the small GPT-2 and its text.
+inline void expect_trains_as_one_rank(const StackRow& row, const host::PluginSection* model = nullptr,
+                                      const host::PluginSection* dataset = nullptr) {
   host::RunConfiguration configuration = small_gpt2(row.strategies, row.global_batch, row.micro_batch);
   if (model != nullptr) configuration.model = *model;
+  if (dataset != nullptr) configuration.data.dataset = *dataset;
   for (const auto& [option, size] : row.model) configuration.model.options[option] = size;
   if (row.documents) read_documents(configuration);
+  configuration.optimizer.clip = row.clip;
   BuiltPlugins plugins;
   const host::Verification verification = host::verify_stack(configuration, plugins, {3, row.full});
   EXPECT_EQ(verification.mesh.rank_count(), row.ranks);
@@ -66,7 +71,7 @@ inline void expect_trains_as_one_rank(const StackRow& row, const host::PluginSec
   EXPECT_EQ(verification.stack.planned_peak_bytes, verification.stack.arena_peak_bytes);
   EXPECT_EQ(verification.stack.planned_offload, verification.stack.offload_peak);
   // The norm exceeds the limit, so clipping was active.
-  EXPECT_GT(verification.single.gradient_norms.front(), 0.5);
+  EXPECT_GT(verification.single.gradient_norms.front(), row.clip);
 }
 
 /// The training programs of a configuration.

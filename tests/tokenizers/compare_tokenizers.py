@@ -92,6 +92,7 @@ def tokenizers_of_code_points():
     for name, normalizer, pre_tokenizer in (
             *((form, getattr(normalizers, form)(), None) for form in ("NFC", "NFD", "NFKC", "NFKD", "StripAccents",
                                                                       "Lowercase")),
+            ("BertNormalizer", normalizers.BertNormalizer(), None),
             ("Punctuation", None, pre_tokenizers.Punctuation()),
             ("Digits", None, pre_tokenizers.Digits(individual_digits=True)),
             ("WhitespaceSplit", None, pre_tokenizers.WhitespaceSplit())):

@@ -190,6 +190,21 @@ def falcon(lines):
         pre_tokenizers.Digits(individual_digits=False), pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated")]), lines)
 
 
+def bert(lines, **options):
+    """BERT's steps."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=20))
+    tokenizer.normalizer = normalizers.BertNormalizer(**options)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY, show_progress=False, limit_alphabet=300,
+                                        special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    tokenizer.train_from_iterator(lines, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(text, tokenizer.token_to_id(text)) for text in ("[CLS]", "[SEP]")])
+    return tokenizer
+
+
 def sentencepiece_model(lines, **options):
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -215,7 +230,9 @@ def hugging_face_tokenizers(lines, charsmap):
         "mistral": mistral(lines), "gemma": gemma(lines), "unigram": unigram(lines), "unigram_bytes": unigram(lines, fallback=True),
         "unigram_charsmap": unigram(lines, charsmap), "words": words(lines), "behaviors": behaviors(lines),
         "whitespace": whitespace(lines), "beginnings": beginnings(lines),
-        "falcon": falcon(lines)}
+        "falcon": falcon(lines), "bert": bert(lines),
+        "bert_cased": bert(lines, lowercase=False, strip_accents=False, handle_chinese_chars=False),
+        "bert_accents": bert(lines, lowercase=True, strip_accents=False, clean_text=False)}
 
 
 def sentencepiece_models(lines):

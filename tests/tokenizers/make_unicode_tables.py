@@ -41,3 +41,10 @@ print_table("kWithoutNormalForm", unknown_to_normal_forms())
 for name, known, category in (("Punctuation", punctuation, "P"), ("Mark", marks, "M")):
     print_table(f"kNo{name}Yet", {c for c in CODE_POINTS if unicodedata2.category(c)[0] == category} - known)
     print_table(f"k{name}Once", {c for c in known if unicodedata2.category(c)[0] != category})
+
+BERT = dict(handle_chinese_chars=False, lowercase=False)
+STRIP = normalizers.BertNormalizer(clean_text=False, strip_accents=True, **BERT)
+CLEAN = normalizers.BertNormalizer(clean_text=True, strip_accents=False, **BERT)
+print_table("kNoNonspacingYet", {c for c in CODE_POINTS if unicodedata2.category(c) == "Mn" and STRIP.normalize_str(c)})
+print_table("kNoControlYet", {c for c in CODE_POINTS if unicodedata2.category(c) in ("Cc", "Cf", "Co")
+                              and CLEAN.normalize_str("a" + c + "a") != "aa"})

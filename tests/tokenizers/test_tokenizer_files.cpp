@@ -30,7 +30,7 @@ std::vector<Refusal> refusals() {
     return [=](json& file) { file[json::json_pointer(place)] = value; };
   };
   return {
-      {"model", put("/model/type", "WordPiece"), "model.type: found \"WordPiece\"; accepted: BPE, Unigram"},
+      {"model", put("/model/type", "WordLevel"), "model.type: found \"WordLevel\"; accepted: BPE, Unigram"},
       {"dropout", put("/model/dropout", 0.1), "model.dropout: found 0.1; accepted: null or 0"},
       {"token", put("/model/vocab/t", -1), "model.vocab.t: found -1; accepted: an integer from 0"},
       {"twice", put("/model/vocab/t", 3), "accepted: numbers that differ"},
@@ -41,7 +41,7 @@ std::vector<Refusal> refusals() {
       {"no_merges", [](json& file) { file["model"].erase("merges"); }, "model: has no key 'merges', which is required"},
       {"unknown", put("/model/unk_token", "?!"), "model.unk_token: found \"?!\"; accepted: a token of model.vocab"},
       {"normalizer", put("/normalizer/type", "Upper"),
-       "normalizer.type: found \"Upper\"; accepted: Sequence, ByteLevel, Lowercase"},
+       "normalizer.type: found \"Upper\"; accepted: Sequence, BertNormalizer, ByteLevel, Lowercase"},
       {"step", put("/pre_tokenizer/pretokenizers/1/type", "Bert"),
        "pre_tokenizer.pretokenizers[1].type: found \"Bert\""},
       {"behavior", put("/pre_tokenizer/pretokenizers/0/behavior", "Both"),

@@ -259,6 +259,9 @@ MemoryPeak find_peak(const std::vector<Lifetime>& lifetimes, std::int64_t alignm
 }
 
 MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t alignment, PackingEffort effort) {
+  if (effort == PackingEffort::none) {
+    return {std::vector<std::int64_t>(blocks.size()), lower_bound(blocks, alignment)};
+  }
   MemoryPacking best{BestFit(blocks, alignment).run(), 0};
   best.bytes = height(blocks, best.offsets);
   const std::int64_t bound = lower_bound(blocks, alignment);

@@ -48,8 +48,9 @@ struct MemoryPacking {
 
 /// How long a packing is sought.
 enum class PackingEffort : std::uint8_t {
-  best,  ///< tries several orders and takes the best
-  quick  ///< tries as few as possible, so that it may need more bytes
+  best,   ///< tries several orders and takes the best
+  quick,  ///< tries as few as possible, so that it may need more bytes
+  none    ///< places nothing: the bytes are a lower bound for any packing, and all offsets 0
 };
 
 /// Packs blocks, which are in ascending order of their begin, at multiples of `alignment`. Deterministic.

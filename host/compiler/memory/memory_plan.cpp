@@ -217,7 +217,7 @@ MemoryPlan plan_memory(const Program& program, const SharedMemory& shared, Packi
       const MemoryPlan plan = Planner(shorter, shared, slots, effort).run();
       // More slots are more freedom for the packing, which finds a smaller arena in some cases.
       const int left_out = superfluous_micro_batches({&program}, 2 * slots);
-      if (left_out == 0 || effort == PackingEffort::quick) return plan;
+      if (left_out == 0 || effort != PackingEffort::best) return plan;
       MemoryPlan other = Planner(shortened(program, left_out), shared, 2 * slots, effort).run();
       return other.arena_bytes < plan.arena_bytes ? other : plan;
     }

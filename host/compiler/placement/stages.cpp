@@ -177,11 +177,10 @@ std::vector<BlockCost> block_costs(const Graph& graph, const OpRegistry& registr
   return costs;
 }
 
-Stages place_blocks(const Graph& graph, const OpRegistry& registry, const Mesh& mesh,
+Stages place_blocks(const std::vector<BlockCost>& costs, const Mesh& mesh,
                     const std::vector<NamedStrategy>& strategies) {
   Stages stages;
   if (strategies.empty()) return stages;
-  const std::vector<BlockCost> costs = block_costs(graph, registry);
   const auto claim = find_claim(strategies, "place", "the placement of blocks",
                                 [&](const NamedStrategy& each) { return each.strategy->place(costs); });
   if (!claim) return stages;

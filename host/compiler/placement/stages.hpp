@@ -41,9 +41,9 @@ struct Stages {
 /// The cost of every block of the graph.
 [[nodiscard]] std::vector<BlockCost> block_costs(const Graph& graph, const OpRegistry& registry);
 
-/// Asks the strategies for the placement of blocks. \throws PluginError if two strategies answer, or if the answer does
-/// not place these blocks.
-[[nodiscard]] Stages place_blocks(const Graph& graph, const OpRegistry& registry, const Mesh& mesh,
+/// Asks the strategies for the placement of blocks of these costs. \throws PluginError if two strategies answer, or if
+/// the answer does not place these blocks.
+[[nodiscard]] Stages place_blocks(const std::vector<BlockCost>& costs, const Mesh& mesh,
                                   const std::vector<NamedStrategy>& strategies);
 
 /// Ranks that share one program. Everything else that depends on a rank is resolved from its coordinates at run time.

@@ -66,24 +66,41 @@ class AttentionOp : public NamedOp {
     require(window >= 0, node, "window must be at least 0, found " + std::to_string(window));
   }
 
-  /// The types of `count` operands, and of the documents of queries and keys that may follow them.
-  static std::vector<TensorType> types_with_documents(const Graph& graph, const Node& node, std::size_t count) {
-    if (!has_documents(node, count)) return operand_types(graph, node, count);
-    const auto types = operand_types(graph, node, count + 2);
+  /// The types of `count` operands, and of a bias and the documents of queries and keys that may follow them.
+  static std::vector<TensorType> types_with_options(const Graph& graph, const Node& node, std::size_t count) {
+    const std::size_t with_bias = count + (has_bias(node, count) ? 1 : 0);
+    const bool documents = has_documents(node, count);
+    const auto types = operand_types(graph, node, with_bias + (documents ? 2 : 0));
     for (const std::size_t i : {0U, 1U}) {
-      require(types[i].dims.size() > 1, node, "takes queries and keys, found " + to_string(types[i]));
-      require_same(types[count + i], {{"batch", types[i].dims[1]}, DType::i32}, node);
+      require(types[i].dims.size() > 2, node, "takes queries and keys, found " + to_string(types[i]));
+      if (documents) require_same(types[with_bias + i], {{"batch", types[i].dims[1]}, DType::i32}, node);
     }
+    if (has_bias(node, count)) require_bias(graph, node, count);
     return types;
   }
 
-  /// The iteration space of an op with `count` operands other than documents.
-  IterationSpace space_with_documents(const Graph& graph, const Node& node, std::size_t count) const {
+  static void require_bias(const Graph& graph, const Node& node, std::size_t count) {
+    require(!node.attributes.has("cap") || node.attributes.number("cap") == 0, node, "cannot have a bias and a cap");
+    const TensorType& bias = graph.type(node.operands[count]);
+    const TensorType& q = graph.type(node.operands[0]);
+    const std::int64_t distances =
+        graph.shape(node.operands[0])[1] + graph.shape(node.operands[1])[1] - 1;  // from first to last key and back
+    require(bias.dtype == q.dtype && !bias.dims.empty() && without_last(bias.dims) == head_dims(q.dims) &&
+                graph.shape(node.operands[count]).back() == distances,
+            node,
+            "a bias is [" + join(head_dims(q.dims)) + " distance] with queries + keys - 1 = " +
+                std::to_string(distances) + " distances, found " + to_string(bias) + " with a last dimension of " +
+                (bias.dims.empty() ? "none" : std::to_string(graph.shape(node.operands[count]).back())));
+  }
+
+  /// The iteration space of an op with `count` operands other than bias and documents.
+  IterationSpace space_with_options(const Graph& graph, const Node& node, std::size_t count) const {
     IterationSpace space = OpDefinition::iteration(graph, node);
     const Dim keys = key_positions(space.operands[1]);
     for (const std::size_t index : {1U, 2U}) space.operands[index] = with_positions(space.operands[index], keys);
     if (has_documents(node, count)) space.operands.back() = with_positions(space.operands.back(), keys);
     space.whole = {keys, "head_dim"};
+    if (has_bias(node, count)) space.whole.insert(space.operands[count].back());
     return space;
   }
 
@@ -97,7 +114,12 @@ class AttentionOp : public NamedOp {
             .takes_result_type = true};
   }
 
-  static bool has_documents(const Node& node, std::size_t count) { return node.operands.size() == count + 2; }
+  static bool has_bias(const Node& node, std::size_t count) {
+    return node.operands.size() == count + 1 || node.operands.size() == count + 3;
+  }
+  static bool has_documents(const Node& node, std::size_t count) {
+    return node.operands.size() == count + 2 || node.operands.size() == count + 3;
+  }
 
   /// The tokens that a query sees under a causal mask, itself included. 0: all before it.
   static std::int64_t window_of(const Node& node) {
@@ -148,19 +170,21 @@ class Attention final : public AttentionOp {
                     "Fewer heads of k and v: grouped queries. k and v may be "
                     "a piece of the sequence: a query that sees none of it has o = 0 and log_sum_exponential = -inf. "
                     "Attribute window, with causal: a query sees itself and the window - 1 tokens before it (0: all). "
+                    "One more operand, bias [heads… distance]: is added to the scores, element d + queries - 1 to that "
+                    "of a key d positions after its query. "
                     "Two more operands, documents of the queries and of the keys, i32 [batch seq]: a query sees the "
                     "keys with its own number only. "
                     "The scores are never stored: Dao et al., \"FlashAttention\", 2022.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = types_with_documents(graph, node, kOperands);
+    const auto types = types_with_options(graph, node, kOperands);
     require_queries_and_keys(types, node);
     require_mask(types, node);
     return {result_of(node, types[0]), log_sum_exponential_type(types[0])};
   }
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    return space_with_documents(graph, node, kOperands);
+    return space_with_options(graph, node, kOperands);
   }
 
   std::optional<PositionMixing> mixing(const Graph& graph, const Node& node) const override {
@@ -176,7 +200,10 @@ class Attention final : public AttentionOp {
       const std::vector<Value>& given = context.node().operands;
       operands.insert(operands.end(), given.begin() + kOperands, given.end());
       const auto gradients = context.emit(0, "attention_gradient", std::move(operands), context.node().attributes);
-      for (const int index : {0, 1, 2}) context.contribute(index, gradients[static_cast<std::size_t>(index)]);
+      const int differentiable = has_bias(context.node(), kOperands) ? kOperands + 1 : kOperands;
+      for (int index = 0; index < differentiable; ++index) {
+        context.contribute(index, gradients[static_cast<std::size_t>(index)]);
+      }
     };
   }
 
@@ -197,6 +224,9 @@ class Attention final : public AttentionOp {
     if (!node.attributes.flag("causal")) {
       throw ConfigurationError("op attention '" + node.name +
                                "' is not causal, so every new token changes all results");
+    }
+    if (has_bias(node, kOperands)) {
+      throw ConfigurationError("op attention '" + node.name + "' has a bias, which generation does not compute");
     }
     Attributes attributes{{"window", window_of(node)}};
     for (const char* name : {"scale", "cap"}) {
@@ -256,22 +286,26 @@ class AttentionGradient final : public AttentionOp {
  public:
   AttentionGradient()
       : AttentionOp("attention_gradient",
-                    "q, k, v, o, log_sum_exponential, do -> dq, dk, dv (attribute dtype, where it is not that of q): "
+                    "q, k, v, o, log_sum_exponential, do -> dq, dk, dv, and dbias if there is a bias (attribute dtype, "
+                    "where it is not that of q): "
                     "recomputes the probabilities. k and v may be a piece of the sequence; o and log_sum_exponential "
-                    "are of all of it. window, documents, scale and cap: as for attention.") {}
+                    "are of all of it. scale, cap, window, bias and documents: as for attention.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = types_with_documents(graph, node, kOperands);
+    const auto types = types_with_options(graph, node, kOperands);
     require_queries_and_keys(types, node);
     require_mask(types, node);
     require_same(types[3], types[0], node);
     require_same(types[4], log_sum_exponential_type(types[0]), node);
     require_same(types[5], types[0], node);
-    return {result_of(node, types[0]), result_of(node, types[1]), result_of(node, types[2])};
+    std::vector<TensorType> results;
+    for (const std::size_t index : {0U, 1U, 2U}) results.push_back(result_of(node, types[index]));
+    if (has_bias(node, kOperands)) results.push_back(result_of(node, types[kOperands]));
+    return results;
   }
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = space_with_documents(graph, node, kOperands);
+    IterationSpace space = space_with_options(graph, node, kOperands);
     for (const std::size_t index : {1U, 2U}) space.results[index] = space.operands[index];
     return space;
   }

@@ -37,11 +37,10 @@ struct AttentionShape {
 /// The masks (causal, window, documents) and dropout of the probabilities, by global coordinates.
 class Mask {
  public:
-  /// `operands`: operands of the op without documents.
-  Mask(const OpInstance& op, std::size_t operands)
+  explicit Mask(const OpInstance& op)
       : causal_(op.attributes.flag("causal")),
         window_(op.attributes.has("window") ? op.attributes.integer("window") : 0),
-        first_documents_(op.operands.size() > operands ? std::optional(operands) : std::nullopt),
+        first_documents_(op.operands.back().dtype == DType::i32 ? std::optional(op.operands.size() - 2) : std::nullopt),
         dropout_(op.attributes.number("dropout")),
         batch_dim_(op.operands[0].dims.front()),
         queries_(global_indices(index_map(op, op.operands[0].dims[1]))),
@@ -132,6 +131,33 @@ class Mask {
   std::int64_t head_count_ = 1;
 };
 
+/// The bias of scores, by the distance of a key from its query in global positions.
+class Bias {
+ public:
+  /// `operand`: the position of the bias among the operands, if there is one.
+  Bias(const OpInstance& op, std::size_t operand)
+      : queries_(index_map(op, op.operands[0].dims[1])), keys_(index_map(op, op.operands[1].dims[1])) {
+    if (op.operands.size() <= operand || op.operands[operand].dtype == DType::i32) return;
+    operand_ = operand;
+    distances_ = columns(op.operands[operand]);
+  }
+
+  [[nodiscard]] std::optional<Values> of(const Launch& launch) const {
+    return operand_ ? std::optional(launch.values(*operand_)) : std::nullopt;
+  }
+  /// Elements of a head. 0: no bias.
+  [[nodiscard]] std::int64_t distances() const { return distances_; }
+  /// The element of a head for a query and a key.
+  [[nodiscard]] std::int64_t element(std::int64_t q, std::int64_t k) const {
+    return keys_.global_index(k) - queries_.global_index(q) + queries_.global_size - 1;
+  }
+
+ private:
+  IndexMap queries_, keys_;
+  std::optional<std::size_t> operand_;
+  std::int64_t distances_ = 0;
+};
+
 double dot(const Values& x, std::int64_t x_first, const Values& y, std::int64_t y_first, std::int64_t width) {
   double sum = 0.0;
   for (std::int64_t j = 0; j < width; ++j) sum += x[x_first + j] * y[y_first + j];
@@ -147,9 +173,11 @@ std::int64_t attention_workspace(const OpInstance& op) {
 
 Work prepare_attention(const OpInstance& op) {
   const AttentionShape shape(op);
-  const Mask masks(op, 3);
-  return [shape, masks, of_product = attention_scores(op)](const Launch& launch) {
+  const Mask masks(op);
+  const Bias bias(op, 3);
+  return [shape, masks, bias, of_product = attention_scores(op)](const Launch& launch) {
     const Mask::OfLaunch mask = masks.of(launch);
+    const std::optional<Values> biases = bias.of(launch);
     const Values query = launch.values(0);
     const Values key = launch.values(1);
     const Values value = launch.values(2);
@@ -161,7 +189,8 @@ Work prepare_attention(const OpInstance& op) {
       for (std::int64_t k = 0; k < shape.keys; ++k) {
         scores[k] = !mask.visible(b, q, k)
                         ? kMinusInfinity
-                        : of_product.of(dot(query, shape.query(b, h, q), key, shape.key(b, h, k), shape.width));
+                        : of_product.of(dot(query, shape.query(b, h, q), key, shape.key(b, h, k), shape.width)) +
+                              (biases ? (*biases)[h * bias.distances() + bias.element(q, k)] : 0.0);
         largest = std::max(largest, scores[k]);
       }
       const bool sees_nothing = largest == kMinusInfinity;
@@ -188,9 +217,9 @@ Work prepare_attention(const OpInstance& op) {
   };
 }
 
-/// Workspace for one row each of dq, dk and dv.
+/// Workspace for one row each of dq, dk and dv, and of dbias.
 std::int64_t attention_gradient_workspace(const OpInstance& op) {
-  return 3 * columns(op.operands[0]) * static_cast<std::int64_t>(sizeof(double));
+  return (3 * columns(op.operands[0]) + Bias(op, 6).distances()) * static_cast<std::int64_t>(sizeof(double));
 }
 
 /// Attention gradient. With probabilities p = exp(score - lse), dropout factors m, dp = m · (do · v) and D = do · o
@@ -198,9 +227,11 @@ std::int64_t attention_gradient_workspace(const OpInstance& op) {
 /// `dscore` is by scale · q·k.
 Work prepare_attention_gradient(const OpInstance& op) {
   const AttentionShape shape(op);
-  const Mask masks(op, 6);
-  return [shape, masks, of_product = attention_scores(op)](const Launch& launch) {
+  const Mask masks(op);
+  const Bias bias(op, 6);
+  return [shape, masks, bias, of_product = attention_scores(op)](const Launch& launch) {
     const Mask::OfLaunch mask = masks.of(launch);
+    const std::optional<Values> biases = bias.of(launch);
     const Values query = launch.values(0);
     const Values key = launch.values(1);
     const Values value = launch.values(2);
@@ -219,7 +250,8 @@ Work prepare_attention_gradient(const OpInstance& op) {
       const std::int64_t query_row = shape.query(b, h, q);
       const std::int64_t key_row = shape.key(b, h, k);
       const double score = of_product.of(dot(query, query_row, key, key_row, shape.width));
-      const double p = std::exp(score - log_sum);
+      const double added = biases ? (*biases)[h * bias.distances() + bias.element(q, k)] : 0.0;
+      const double p = std::exp(score + added - log_sum);
       const double m = mask.keep(b, h, q, k);
       const double dp = m * dot(doutput, query_row, value, key_row, shape.width);
       const double d = dot(doutput, query_row, output, query_row, shape.width);
@@ -259,6 +291,18 @@ Work prepare_attention_gradient(const OpInstance& op) {
       write_row(2, shape.key(b, kv_head * group, k), dv);
     };
 
+    const auto bias_gradient = [&](std::int64_t h) {
+      double* dbias = dv + shape.width;
+      std::fill_n(dbias, bias.distances(), 0.0);
+      for (std::int64_t b = 0; b < shape.batch; ++b) {
+        for (std::int64_t q = 0; q < shape.queries; ++q) {
+          for (std::int64_t k = 0; k < shape.keys; ++k) dbias[bias.element(q, k)] += pair(b, h, q, k).dscore;
+        }
+      }
+      for (std::int64_t d = 0; d < bias.distances(); ++d) launch.result(3).set(h * bias.distances() + d, dbias[d]);
+    };
+
+    for (std::int64_t h = 0; biases && h < shape.heads; ++h) bias_gradient(h);
     for (std::int64_t b = 0; b < shape.batch; ++b) {
       for (std::int64_t h = 0; h < shape.heads; ++h) {
         for (std::int64_t q = 0; q < shape.queries; ++q) query_gradient(b, h, q);
@@ -305,12 +349,14 @@ Work prepare_attention_merge(const OpInstance& op) {
 }  // namespace
 
 void register_attention_reference(Registration& registration) {
-  // With and without the documents of queries and keys.
-  for (const std::string documents : {"", "ii"}) {
-    registration.add(
-        reference::kernel({"attention", "rrr" + documents, "rr", prepare_attention, false, attention_workspace}));
-    registration.add(reference::kernel({"attention_gradient", "rrrrrr" + documents, "rrr", prepare_attention_gradient,
-                                        true, attention_gradient_workspace}));
+  // With and without a bias, and the documents of queries and keys.
+  for (const std::string bias : {"", "r"}) {
+    for (const std::string documents : {"", "ii"}) {
+      registration.add(reference::kernel(
+          {"attention", "rrr" + bias + documents, "rr", prepare_attention, false, attention_workspace}));
+      registration.add(reference::kernel({"attention_gradient", "rrrrrr" + bias + documents, "rrr" + bias,
+                                          prepare_attention_gradient, true, attention_gradient_workspace}));
+    }
   }
   registration.add(reference::kernel({"attention_merge", "rrrr", "rr", prepare_attention_merge, false}));
 }

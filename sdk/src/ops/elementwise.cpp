@@ -6,10 +6,13 @@
 namespace strata::ops {
 namespace {
 
-Types infer_add(const Types& types, const Node& node) {
+/// x and y, which may be repeated over dims of x that it lacks.
+Types infer_repeated(const Types& types, const Node& node) {
   require_float(types[0], node);
   require(types[0].dtype == types[1].dtype && is_ordered_subset(types[1].dims, types[0].dims), node,
-          to_string(types[1]) + " cannot be added to " + to_string(types[0]));
+          "takes two operands of one type, and the dims of the second among those of the first in the same order; "
+          "found " +
+              to_string(types[0]) + " and " + to_string(types[1]));
   return {types[0]};
 }
 
@@ -46,10 +49,19 @@ Types infer_common(const Types& types, const Node& node) { return {common_type(t
 
 void multiply_rule(GradientContext& context) {
   const Value dz = *context.cotangent(0);
-  for (const int operand : {0, 1}) {
-    if (!context.needs_gradient(operand)) continue;
-    context.contribute(operand, context.emit(operand, "multiply", {dz, context.operand(1 - operand)}, {})[0]);
+  if (context.needs_gradient(0)) {
+    context.contribute(0, context.emit(0, "multiply", {dz, context.operand(1)}, {})[0]);
   }
+  if (!context.needs_gradient(1)) return;
+  const Value x = context.operand(0);
+  const Dims dims = context.graph().type(context.operand(1)).dims;
+  if (context.graph().type(x).dims == dims) return context.contribute(1, context.emit(1, "multiply", {dz, x}, {})[0]);
+  // No node may read a node that was emitted for a parameter, so a product that is summed is emitted for operand 0.
+  if (!context.graph().node(x.node).is_parameter()) {
+    return contribute_addend(context, 1, context.emit(0, "multiply", {dz, x}, {})[0]);
+  }
+  const Attributes attributes = gradient_attributes(context, 1, {{"result", join(dims)}});
+  context.contribute(1, context.emit(1, "linear", {dz, x}, attributes)[0]);
 }
 
 Types infer_normalize(const Types& types, const Node& node) {
@@ -90,17 +102,22 @@ class Sum final : public NamedOp {
   std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
 };
 
-Work prepare_add(const OpInstance& op) {
+/// z = function(x, y), where y may lack dims of x.
+template <class Function>
+Work prepare_repeated(const OpInstance& op, const Function& function) {
   const Strides y_strides = strides_along(op.operands[1], op.operands[0].dims);
-  return [y_strides](const Launch& launch) {
+  return [y_strides, function](const Launch& launch) {
     const Reader x = launch.operand(0);
     const Reader y = launch.operand(1);
     const Writer z = launch.result(0);
     const Shape& shape = launch.op().operands[0].shape;
     const std::int64_t count = element_count(shape);
-    for (std::int64_t i = 0; i < count; ++i) z.set(i, x[i] + y[offset(i, shape, y_strides)]);
+    for (std::int64_t i = 0; i < count; ++i) z.set(i, function(x[i], y[offset(i, shape, y_strides)]));
   };
 }
+
+Work prepare_add(const OpInstance& op) { return prepare_repeated(op, std::plus<>{}); }
+Work prepare_multiply(const OpInstance& op) { return prepare_repeated(op, std::multiplies<>{}); }
 
 Work prepare_sum(const OpInstance& op) {
   const std::int64_t count = elements(op.results[0]);
@@ -117,8 +134,6 @@ Work prepare_sum(const OpInstance& op) {
 Work prepare_cast(const OpInstance& op) {
   return map_elements<1>(op, [](double x) { return x; });
 }
-
-Work prepare_multiply(const OpInstance& op) { return map_elements<2>(op, std::multiplies<>{}); }
 
 Work prepare_scale_gradient(const OpInstance& op) {
   const std::int64_t count = elements(op.results[0]);
@@ -182,7 +197,7 @@ void register_elementwise(Registration& registration) {
           .documentation =
               "x, y -> x + y; y has the dims of x or an ordered subset, over the rest of which it is repeated.",
           .operands = 2,
-          .infer = infer_add,
+          .infer = infer_repeated,
           .in_place = {0, 1},
           .precision = OperandPrecision::common,
           .gradient = add_rule});
@@ -205,14 +220,16 @@ void register_elementwise(Registration& registration) {
           .in_place = {0},
           .partial_operands = {0}});
   // The product is linear in one operand as long as the other is complete.
-  add_op(registration, {.name = "multiply",
-                        .documentation = "x, y -> x · y, element by element; both are of one type.",
-                        .operands = 2,
-                        .infer = infer_common,
-                        .in_place = {0, 1},
-                        .precision = OperandPrecision::common,
-                        .gradient = multiply_rule,
-                        .partial_operands = {0}});
+  add_op(registration,
+         {.name = "multiply",
+          .documentation = "x, y -> x · y; y has the dims of x or an ordered subset, over the rest of which it is "
+                           "repeated.",
+          .operands = 2,
+          .infer = infer_repeated,
+          .in_place = {0, 1},
+          .precision = OperandPrecision::common,
+          .gradient = multiply_rule,
+          .partial_operands = {0}});
   add_op(registration,
          {.name = "normalize",
           .documentation =

@@ -18,6 +18,8 @@ struct ElementwiseKernels {
   void (*add_broadcast)(const BroadcastShape& shape, const T* x, const T* y, T* z, int threads);
   /// z = x * y; with `accumulate`, z += x * y
   void (*multiply)(std::int64_t size, const T* x, const T* y, T* z, bool accumulate, int threads);
+  /// z[sizes...] = x[sizes...] * y[present dims...]
+  void (*multiply_broadcast)(const BroadcastShape& shape, const T* x, const T* y, T* z, int threads);
   /// y = inputs[0] + inputs[1] + ..., in this order; with `accumulate`, y += that sum
   void (*sum)(std::int64_t size, const T* const* inputs, int count, T* y, bool accumulate, int threads);
   /// y = factor * x

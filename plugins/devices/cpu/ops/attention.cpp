@@ -20,7 +20,7 @@ PreparedKernel prepare_attention_merge(const OpInstance& op, const CpuEnvironmen
 /// Translates an instance to the kernels' AttentionShape. Operands are q [batch seq heads… head_dim], k and v alike.
 class AttentionPlan {
  public:
-  /// `operands`: operands of the op without documents.
+  /// `operands`: operands of the op without bias and documents.
   AttentionPlan(const OpInstance& op, std::size_t operands)
       : seed_(op.seed),
         name_(op.name),
@@ -39,7 +39,10 @@ class AttentionPlan {
     shape_.cap = static_cast<float>(attention_scores(op).cap);
     shape_.causal = op.attributes.flag("causal");
     if (op.attributes.has("window")) shape_.window = op.attributes.integer("window");
-    shape_.has_documents = op.operands.size() > operands;
+    shape_.has_documents = op.operands.back().dtype == DType::i32;
+    shape_.has_bias = op.operands.size() > operands + (shape_.has_documents ? 2 : 0);
+    shape_.has_bias_gradient = shape_.has_bias && op.results.size() > kBiasGradient;
+    shape_.element = element_of(op.operands[0].dtype);
     shape_.dropout.probability = op.attributes.number("dropout");
     shape_.f32_results = op.results[0].dtype == DType::f32;
     shape_.global_heads = heads_.global_size();
@@ -48,9 +51,12 @@ class AttentionPlan {
   }
 
   const AttentionShape& at(const KernelArguments& arguments) {
+    if (shape_.has_bias) shape_.bias = arguments.operands[operands_];
+    if (shape_.has_bias_gradient) shape_.d_bias = arguments.results[kBiasGradient];
     if (shape_.has_documents) {
-      shape_.query_documents = in<std::int32_t>(arguments, operands_);
-      shape_.key_documents = in<std::int32_t>(arguments, operands_ + 1);
+      const std::size_t first = operands_ + (shape_.has_bias ? 1 : 0);
+      shape_.query_documents = in<std::int32_t>(arguments, first);
+      shape_.key_documents = in<std::int32_t>(arguments, first + 1);
     }
     return at(arguments.context);
   }
@@ -65,6 +71,9 @@ class AttentionPlan {
   }
 
  private:
+  /// The result of attention_gradient that is the gradient of the bias.
+  static constexpr std::size_t kBiasGradient = 3;
+
   std::uint64_t seed_;
   std::string name_;
   AttentionShape shape_;
@@ -117,11 +126,14 @@ PreparedKernel prepare_attention_gradient(const OpInstance& op, const CpuEnviron
 }  // namespace
 
 void register_attention(Registration& registration) {
-  // With and without the documents of queries and keys.
-  for (const std::string documents : {"", "ii"}) {
-    registration.add(kernel({"attention", "ttt" + documents, "rf", prepare_attention, false, unsupported_attention}));
-    registration.add(kernel(
-        {"attention_gradient", "ttttft" + documents, "rrr", prepare_attention_gradient, false, unsupported_attention}));
+  // With and without a bias, and the documents of queries and keys.
+  for (const bool bias : {false, true}) {
+    for (const std::string documents : {"", "ii"}) {
+      const std::string optional = (bias ? "t" : "") + documents;
+      registration.add(kernel({"attention", "ttt" + optional, "rf", prepare_attention, false, unsupported_attention}));
+      registration.add(kernel({"attention_gradient", "ttttft" + optional, bias ? "rrrr" : "rrr",
+                               prepare_attention_gradient, false, unsupported_attention}));
+    }
   }
   registration.add(kernel({"attention_merge", "ffff", "ff", prepare_attention_merge}));
 }

@@ -9,7 +9,8 @@
 namespace strata::cpu {
 namespace {
 
-std::optional<std::string> unsupported_add(const OpInstance& op) {
+std::optional<std::string> unsupported_repeated(const OpInstance& op) {
+  if (op.accumulate && op.operands[0].dims != op.operands[1].dims) return "does not accumulate repeated factors";
   return devices::unsupported_broadcast(op.operands[0], op.operands[1]);
 }
 
@@ -61,8 +62,13 @@ PreparedKernel prepare_normalize(const OpInstance& op, const CpuEnvironment& env
 
 PreparedKernel prepare_multiply(const OpInstance& op, const CpuEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
-    return call(elementwise_kernels(environment.instruction_set()).of<T>().multiply, elements(op.results[0]),
-                Operand<T>{0}, Operand<T>{1}, Result<T>{0}, op.accumulate, environment.threads());
+    const ElementwiseKernels<T>& kernels = elementwise_kernels(environment.instruction_set()).of<T>();
+    if (op.operands[0].dims == op.operands[1].dims) {
+      return call(kernels.multiply, elements(op.results[0]), Operand<T>{0}, Operand<T>{1}, Result<T>{0}, op.accumulate,
+                  environment.threads());
+    }
+    return call(kernels.multiply_broadcast, devices::broadcast_shape(op.operands[0], op.operands[1]), Operand<T>{0},
+                Operand<T>{1}, Result<T>{0}, environment.threads());
   });
 }
 
@@ -101,11 +107,11 @@ PreparedKernel prepare_accumulate(const OpInstance& op, const CpuEnvironment& en
 }  // namespace
 
 void register_elementwise(Registration& registration) {
-  registration.add(kernel({"add", "tt", "t", prepare_add, false, unsupported_add}));
-  registration.add(kernel({"multiply", "tt", "t", prepare_multiply, true}));
+  registration.add(kernel({"add", "tt", "t", prepare_add, false, unsupported_repeated}));
+  registration.add(kernel({"multiply", "tt", "t", prepare_multiply, true, unsupported_repeated}));
   registration.add(kernel({"sum", "t*", "t", prepare_sum, true}));
   registration.add(kernel({"scale_gradient", "t", "t", prepare_scale_gradient}));
-  registration.add(kernel({"normalize", "tf", "t", prepare_normalize, false, unsupported_add}));
+  registration.add(kernel({"normalize", "tf", "t", prepare_normalize, false, unsupported_repeated}));
   registration.add(kernel({"cast", "r", "r", prepare_cast}));
   registration.add(kernel({ops::kAccumulate, "s", "s", prepare_accumulate, false, unsupported_accumulate}));
   registration.add(kernel({ops::kFillZero, "", "s", prepare_fill_zero}));

@@ -46,6 +46,41 @@ struct GeluTanh {
   }
 };
 
+/// x times the normal distribution function.
+struct Gelu {
+  static constexpr const char* kKind = "gelu";
+
+  template <class A>
+  static __device__ __forceinline__ A value(A x) {
+    return x * distribution(x);
+  }
+  template <class A>
+  static __device__ __forceinline__ A derivative(A x) {
+    constexpr A kHalfLog2E = 0.7213475204444817;
+    constexpr A kPeak = 0.3989422804014327;
+    return distribution(x) + x * kPeak * fast_exp2(-kHalfLog2E * x * x);
+  }
+
+ private:
+  static __device__ __forceinline__ float distribution(float x) { return 0.5F * erfcf(-0.7071067811865476F * x); }
+  static __device__ __forceinline__ double distribution(double x) { return 0.5 * erfc(-0.7071067811865476 * x); }
+};
+
+struct Tanh {
+  static constexpr const char* kKind = "tanh";
+
+  template <class A>
+  static __device__ __forceinline__ A value(A x) {
+    const A e = exponential_of_minus(2 * x);
+    return quotient(1 - e, 1 + e);
+  }
+  template <class A>
+  static __device__ __forceinline__ A derivative(A x) {
+    const A y = value(x);
+    return 1 - y * y;
+  }
+};
+
 struct Relu {
   static constexpr const char* kKind = "relu";
 
@@ -80,7 +115,7 @@ struct ActivationList {};
 
 /// Every activation function that has kernels, each with its name in strata::activation_functions(). To add one, write
 /// a struct like those above, and name it here.
-using Activations = ActivationList<GeluTanh, Relu, Silu>;
+using Activations = ActivationList<Gelu, GeluTanh, Relu, Silu, Tanh>;
 
 template <class Kind>
 struct Activation {

@@ -53,6 +53,10 @@ struct AttentionShape {
   /// the keys of all documents.
   const std::int32_t* query_documents = nullptr;
   const std::int32_t* key_documents = nullptr;
+  /// Bias of the scores [heads, distance] in the type of the operands, with an element for each distance from
+  /// 1 - queries to keys - 1 of a key from its query, and the gradient of it. Null: none.
+  const void* bias = nullptr;
+  void* d_bias = nullptr;
   /// If true, the output or the gradients are f32 for every operand type.
   bool f32_results = false;
   /// True if all rows of all operands and results start at multiples of 16 bytes.
@@ -62,6 +66,7 @@ struct AttentionShape {
   Factor product_cap = 0.0;
   /// Scale of scores that are exponents of two.
   Factor binary_scale = 1.0;
+  Factor inverse_scale = 1.0;
   DimIndexMap query_positions;
   DimIndexMap key_positions;
   AttentionDropout dropout;

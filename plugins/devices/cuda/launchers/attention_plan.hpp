@@ -13,12 +13,14 @@
 
 namespace strata::cuda {
 
-/// Describes launches for operands q [batch seq heads… head_dim], k and v. The last two operands may be the documents
-/// of queries and keys.
+/// Describes launches for operands q [batch seq heads… head_dim], k and v, and those of gradients. A bias may follow.
+/// The last two operands may be the documents of queries and keys.
 class AttentionPlan {
  public:
   AttentionPlan(const OpInstance& op, const StepValues* step)
-      : op_(op), reals_(op.operands.size() - (op.operands.back().dtype == DType::i32 ? 2 : 0)) {
+      : op_(op),
+        reals_(op.operands.size() - (op.operands.back().dtype == DType::i32 ? 2 : 0)),
+        without_bias_(op.op == "attention" ? 3 : 6) {
     const Shape& queries = op.operands[0].shape;
     const Shape& keys = op.operands[1].shape;
     shape_.batch = static_cast<int>(queries[0]);
@@ -34,6 +36,7 @@ class AttentionPlan {
     shape_.f32_results = op.results[0].dtype == DType::f32;
     const AttentionScores scores = attention_scores(op);
     shape_.scale = scores.scale;
+    shape_.inverse_scale = 1 / scores.scale;
     shape_.product_cap = scores.cap / scores.scale;
     shape_.binary_scale = scores.scale * kLog2E;
     shape_.query_positions = dim_index_map(op, op.operands[0].dims[1]);
@@ -48,12 +51,15 @@ class AttentionPlan {
   }
 
   [[nodiscard]] const AttentionShape& shape() const { return shape_; }
+  [[nodiscard]] bool has_bias() const { return reals_ > without_bias_; }
 
   [[nodiscard]] AttentionShape at(const KernelArguments& arguments) const {
     AttentionShape shape = shape_;
     shape.dropout.samples.offset =
         micro_batch_offset(op_, samples(), shape.dropout.samples, arguments.context.micro_batch);
     shape.has_aligned_rows = has_aligned_rows(arguments);
+    if (has_bias()) shape.bias = arguments.operands[without_bias_];
+    if (arguments.results.size() > kBiasGradient) shape.d_bias = arguments.results[kBiasGradient];
     if (reals_ < arguments.operands.size()) {
       shape.query_documents = in<std::int32_t>(arguments, reals_);
       shape.key_documents = in<std::int32_t>(arguments, reals_ + 1);
@@ -77,6 +83,9 @@ class AttentionPlan {
   }
 
  private:
+  /// The result of attention_gradient that is the gradient of the bias.
+  static constexpr std::size_t kBiasGradient = 3;
+
   [[nodiscard]] const Dim& samples() const { return op_.operands[0].dims[0]; }
 
   [[nodiscard]] bool has_aligned_rows(const KernelArguments& arguments) const {
@@ -89,6 +98,8 @@ class AttentionPlan {
   OpInstance op_;
   /// Number of operands without documents.
   std::size_t reals_;
+  /// Number of operands without bias and documents.
+  std::size_t without_bias_;
   AttentionShape shape_;
 };
 
@@ -126,7 +137,7 @@ struct GradientArguments {
 template <class T, int Width, int Columns>
 struct MatrixUnits {
   /// The most shared memory that a block of these kernels asks for.
-  static std::size_t shared_bytes(bool has_dropout);
+  static std::size_t shared_bytes(bool is_general);
   static void forward(const AttentionPlan& plan, const KernelArguments& arguments);
   static void gradient(const AttentionPlan& plan, const AttentionShape& shape, const GradientArguments<T>& given);
 };
@@ -136,6 +147,12 @@ template <class T>
 struct PlainUnits {
   static void forward(const AttentionPlan& plan, const KernelArguments& arguments);
   static void gradient(const AttentionPlan& plan, const AttentionShape& shape, const GradientArguments<T>& given);
+};
+
+/// The gradient of the bias, on ordinary arithmetic units.
+template <class T>
+struct BiasGradient {
+  static void launch(const AttentionShape& shape, const GradientArguments<T>& given);
 };
 
 inline constexpr int kNarrowHead = 64;

@@ -10,13 +10,6 @@
 
 namespace strata::cuda {
 
-struct Product {
-  template <class A>
-  __device__ __forceinline__ A operator()(A x, A y) const {
-    return x * y;
-  }
-};
-
 template <class Kind>
 struct Gate {
   template <class A>
@@ -83,11 +76,6 @@ PreparedKernel prepare_activation_gradient(const OpInstance& op, const CudaEnvir
 
 namespace {
 
-PreparedKernel prepare_multiply(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype,
-                      [&]<class T>() -> PreparedKernel { return {map_operands<T, T, T>(op, Product{})}; });
-}
-
 PreparedKernel prepare_gated_activation(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_types(op,
                     [&]<class T, class Kind>() -> PreparedKernel { return {map_operands<T, T, T>(op, Gate<Kind>{})}; });
@@ -112,7 +100,6 @@ void register_activation(Registration& registration) {
   registration.add(kernel({"activation", "t", "t", prepare_activation, true, unsupported_activation}));
   registration.add(
       kernel({"activation_gradient", "tt", "t", prepare_activation_gradient, true, unsupported_activation}));
-  registration.add(kernel({"multiply", "tt", "t", prepare_multiply, true}));
   registration.add(kernel({"gated_activation", "tt", "t", prepare_gated_activation, true, unsupported_activation}));
   registration.add(kernel(
       {"gated_activation_gradient", "ttt", "tt", prepare_gated_activation_gradient, true, unsupported_activation}));

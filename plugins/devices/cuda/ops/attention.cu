@@ -53,6 +53,9 @@ namespace {
 /// Largest number of heads, and of samples, in a grid.
 constexpr std::int64_t kMaxGridSide = 65535;
 
+/// True if a bias is among the operands.
+bool has_bias(const OpInstance& op) { return AttentionPlan(op, nullptr).has_bias(); }
+
 /// Calls function.operator()<Units>() with the kernels for an op.
 template <class T, class Function>
 PreparedKernel with_units(const OpInstance& op, const CudaEnvironment& environment, const Function& function) {
@@ -61,18 +64,16 @@ PreparedKernel with_units(const OpInstance& op, const CudaEnvironment& environme
     using Wide = MatrixUnits<T, kWideHead, 64>;
     using WideWithLess = MatrixUnits<T, kWideHead, 32>;
     const std::int64_t width = columns(op.operands[0]);
-    const bool has_dropout = op.attributes.number("dropout") > 0;
+    const bool is_general = op.attributes.number("dropout") > 0 || attention_scores(op).cap > 0 || has_bias(op);
     const std::size_t shared = environment.shared_bytes_per_block();
-    // Kernels on matrix units have no registers to spare for caps.
-    if (attention_scores(op).cap > 0) return function.template operator()<PlainUnits<T>>();
-    if (width <= kNarrowHead && Narrow::shared_bytes(has_dropout) <= shared) {
+    if (width <= kNarrowHead && Narrow::shared_bytes(is_general) <= shared) {
       return function.template operator()<Narrow>();
     }
     // A multiprocessor is busy only with two blocks or more.
-    if (width <= kWideHead && 2 * Wide::shared_bytes(has_dropout) <= shared) {
+    if (width <= kWideHead && 2 * Wide::shared_bytes(is_general) <= shared) {
       return function.template operator()<Wide>();
     }
-    if (width <= kWideHead && WideWithLess::shared_bytes(has_dropout) <= shared) {
+    if (width <= kWideHead && WideWithLess::shared_bytes(is_general) <= shared) {
       return function.template operator()<WideWithLess>();
     }
   }
@@ -130,6 +131,7 @@ PreparedKernel prepare_attention_gradient(const OpInstance& op, const CudaEnviro
                 launch(attention_statistics_kernel<T>, geometry, arguments.stream, shape, given.o, given.d_o,
                        given.log_sum_exponential, given.statistics);
                 Units::gradient(plan, shape, given);
+                if (shape.d_bias != nullptr) BiasGradient<T>::launch(shape, given);
               },
               workspace.bytes()};
     });
@@ -238,11 +240,14 @@ PreparedKernel prepare_attention_merge(const OpInstance& op, const CudaEnvironme
 }  // namespace
 
 void register_attention(Registration& registration) {
-  // With and without the documents of queries and keys.
-  for (const std::string documents : {"", "ii"}) {
-    registration.add(kernel({"attention", "ttt" + documents, "rf", prepare_attention, false, unsupported_attention}));
-    registration.add(kernel(
-        {"attention_gradient", "ttttft" + documents, "rrr", prepare_attention_gradient, false, unsupported_attention}));
+  // With and without a bias, and the documents of queries and keys.
+  for (const bool bias : {false, true}) {
+    for (const std::string documents : {"", "ii"}) {
+      const std::string optional = (bias ? "t" : "") + documents;
+      registration.add(kernel({"attention", "ttt" + optional, "rf", prepare_attention, false, unsupported_attention}));
+      registration.add(kernel({"attention_gradient", "ttttft" + optional, bias ? "rrrr" : "rrr",
+                               prepare_attention_gradient, false, unsupported_attention}));
+    }
   }
   registration.add(kernel({"attention_merge", "ffff", "ff", prepare_attention_merge}));
 }

@@ -27,6 +27,13 @@ struct Add {
   }
 };
 
+struct Multiply {
+  template <class Value>
+  __device__ __forceinline__ Value operator()(Value x, Value y) const {
+    return x * y;
+  }
+};
+
 /// Multiplies by the step's loss scale.
 struct ScaleByLossScale {
   const StepValues* step;
@@ -48,13 +55,13 @@ struct BroadcastOperand {
 inline constexpr int kBroadcastThreads = 256;
 
 /// Loads N neighbours of one row.
-template <int N, class T>
-__device__ __forceinline__ void add_broadcast_run(const BroadcastOperand& broadcast, bool accumulate, std::int64_t at,
-                                                  const T* x, const T* y, T* z) {
+template <int N, class Operation, class T>
+__device__ __forceinline__ void broadcast_run(const BroadcastOperand& broadcast, bool accumulate, std::int64_t at,
+                                              const T* x, const T* y, T* z) {
   using A = Accumulate<T>;
-  A sum[N];
+  A result[N];
   A other[N];
-  load_run<N>(x + at, sum);
+  load_run<N>(x + at, result);
   const T* from = y + broadcast.place(at);
   if (broadcast.has_columns) {
     load_run<N>(from, other);
@@ -64,26 +71,26 @@ __device__ __forceinline__ void add_broadcast_run(const BroadcastOperand& broadc
     for (int i = 0; i < N; ++i) other[i] = value;
   }
 #pragma unroll
-  for (int i = 0; i < N; ++i) sum[i] += other[i];
+  for (int i = 0; i < N; ++i) result[i] = Operation{}(result[i], other[i]);
   if (accumulate) {
     load_run<N>(z + at, other);
 #pragma unroll
-    for (int i = 0; i < N; ++i) sum[i] += other[i];
+    for (int i = 0; i < N; ++i) result[i] += other[i];
   }
-  store_run<N>(z + at, sum);
+  store_run<N>(z + at, result);
 }
 
-/// z (+)= x + y. x may alias z. `packed`: rows are multiples of a run, and addresses are aligned.
-template <class T>
+/// z (+)= operation(x, y). x may alias z. `packed`: rows are multiples of a run, and addresses are aligned.
+template <class Operation, class T>
 __global__ void __launch_bounds__(kBroadcastThreads)
-    add_broadcast(BroadcastOperand broadcast, std::int64_t size, bool packed, bool accumulate, const T* x, const T* y,
+    map_broadcast(BroadcastOperand broadcast, std::int64_t size, bool packed, bool accumulate, const T* x, const T* y,
                   T* z) {
   constexpr int kRun = kRunLength<T>;
   const std::int64_t index = std::int64_t{blockIdx.x} * kBroadcastThreads + threadIdx.x;
   if (packed) {
-    if (index * kRun < size) add_broadcast_run<kRun>(broadcast, accumulate, index * kRun, x, y, z);
+    if (index * kRun < size) broadcast_run<kRun, Operation>(broadcast, accumulate, index * kRun, x, y, z);
   } else {
-    if (index < size) add_broadcast_run<1>(broadcast, accumulate, index, x, y, z);
+    if (index < size) broadcast_run<1, Operation>(broadcast, accumulate, index, x, y, z);
   }
 }
 
@@ -102,8 +109,8 @@ __global__ void __launch_bounds__(kBroadcastThreads)
 
 namespace {
 
-template <class T>
-PreparedKernel prepare_add_broadcast(const OpInstance& op) {
+template <class Operation, class T>
+PreparedKernel prepare_broadcast(const OpInstance& op) {
   constexpr std::int64_t kRun = kRunLength<T>;
   const devices::BroadcastShape shape = devices::broadcast_shape(op.operands[0], op.operands[1]);
   const BroadcastOperand operand{part_index(shape), shape.present[shape.count - 1]};
@@ -114,19 +121,21 @@ PreparedKernel prepare_add_broadcast(const OpInstance& op) {
     T* z = out<T>(arguments, 0);
     const bool packed = cut_in_runs && are_aligned(x, z) && (!operand.has_columns || is_aligned(y));
     const std::int64_t of_block = kBroadcastThreads * (packed ? kRun : 1);
-    launch(add_broadcast<T>, {{blocks_for(size, of_block)}, {kBroadcastThreads}}, arguments.stream, operand, size,
-           packed, accumulate, x, y, z);
+    launch(map_broadcast<Operation, T>, {{blocks_for(size, of_block)}, {kBroadcastThreads}}, arguments.stream, operand,
+           size, packed, accumulate, x, y, z);
   }};
 }
 
-std::optional<std::string> unsupported_add(const OpInstance& op) {
+std::optional<std::string> unsupported_broadcast(const OpInstance& op) {
   return devices::unsupported_broadcast(op.operands[0], op.operands[1]);
 }
 
-PreparedKernel prepare_add(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+/// z (+)= operation(x, y), where y may lack dims of x.
+template <class Operation>
+PreparedKernel prepare_repeated(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    if (op.operands[0].dims != op.operands[1].dims) return prepare_add_broadcast<T>(op);
-    return {map_operands<T, T, T>(op, Add{})};
+    if (op.operands[0].dims != op.operands[1].dims) return prepare_broadcast<Operation, T>(op);
+    return {map_operands<T, T, T>(op, Operation{})};
   });
 }
 
@@ -249,10 +258,11 @@ PreparedKernel prepare_weighted_sum(const OpInstance& op, const CudaEnvironment&
 }  // namespace
 
 void register_elementwise(Registration& registration) {
-  registration.add(kernel({"add", "tt", "t", prepare_add, true, unsupported_add}));
+  registration.add(kernel({"multiply", "tt", "t", prepare_repeated<Multiply>, true, unsupported_broadcast}));
+  registration.add(kernel({"add", "tt", "t", prepare_repeated<Add>, true, unsupported_broadcast}));
   registration.add(kernel({"sum", "t*", "t", prepare_sum, true, unsupported_sum}));
   registration.add(kernel({"scale_gradient", "t", "t", prepare_scale_gradient, true}));
-  registration.add(kernel({"normalize", "tf", "t", prepare_normalize, false, unsupported_add}));
+  registration.add(kernel({"normalize", "tf", "t", prepare_normalize, false, unsupported_broadcast}));
   registration.add(kernel({"cast", "r", "r", prepare_cast, true}));
   registration.add(kernel({ops::kAccumulate, "s", "s", prepare_accumulate}));
   registration.add(kernel({ops::kFillZero, "", "s", prepare_fill_zero}));

@@ -256,6 +256,29 @@ template <class T>
 constexpr AttentionKernels<T> kKernels = {attention_workspace_bytes<ForwardScratch<T>>, forward<T>,
                                           attention_workspace_bytes<GradientScratch<T>>, attention_gradient<T>};
 
+#if defined(__AMX_BF16__)
+/// The matrix units keep scores that are not scaled, so a bias has the vector units.
+constexpr AttentionKernels<BFloat16> kMatrixKernels = {
+    [](const AttentionShape& shape, int threads) {
+      const auto& kernels = shape.has_bias ? kKernels<BFloat16> : matrix_attention_kernels;
+      return kernels.forward_workspace_bytes(shape, threads);
+    },
+    [](const AttentionShape& shape, const BFloat16* q, const BFloat16* k, const BFloat16* v, void* o, float* lse,
+       void* workspace, int threads) {
+      const auto& kernels = shape.has_bias ? kKernels<BFloat16> : matrix_attention_kernels;
+      kernels.forward(shape, q, k, v, o, lse, workspace, threads);
+    },
+    [](const AttentionShape& shape, int threads) {
+      const auto& kernels = shape.has_bias ? kKernels<BFloat16> : matrix_attention_kernels;
+      return kernels.gradient_workspace_bytes(shape, threads);
+    },
+    [](const AttentionShape& shape, const BFloat16* q, const BFloat16* k, const BFloat16* v, const BFloat16* o,
+       const float* lse, const BFloat16* d_o, void* dq, void* dk, void* dv, void* workspace, int threads) {
+      const auto& kernels = shape.has_bias ? kKernels<BFloat16> : matrix_attention_kernels;
+      kernels.gradient(shape, q, k, v, o, lse, d_o, dq, dk, dv, workspace, threads);
+    }};
+#endif
+
 /// The weight of each of the two outputs, and the log-sum-exp of both.
 struct Weights {
   float first = 0.0F;
@@ -294,7 +317,7 @@ void merge(const AttentionOutputShape& shape, const float* o1, const float* l1, 
 const ByElement<AttentionKernels> attention_kernels = {
     kKernels<float>,
 #if defined(__AMX_BF16__)
-    matrix_attention_kernels,
+    kMatrixKernels,
 #else
     kKernels<BFloat16>,
 #endif

@@ -189,6 +189,7 @@ void attention_tasks(const AttentionShape& shape, void* workspace, std::int64_t 
     Workspace own(begin + thread * bytes);
     body(task, mask, Scratch(own, shape));
   });
+  mask.bias.write_gradient();
 }
 
 /// A block of queries of one head.
@@ -223,7 +224,8 @@ inline void cap_scores(std::int64_t key_count, float cap, float* scores) {
 
 /// For every tile of keys that a query of the block sees, calls units.score_tile(key, key_count), which writes
 /// scratch.scores[key][query], and then units.add_tile(key, key_count). In between, scores of unseen keys are set to
-/// -infinity, and scratch.factors (null: no dropout) is filled for the tile.
+/// -infinity, the bias is added, and scratch.factors (null: no dropout) is filled for the tile. Units with a bias have
+/// scores that are scaled, and those of gradients leave scratch.d_scores[key][query].
 template <class Scratch, class Units>
 inline void each_tile(const AttentionShape& shape, const AttentionMask& mask, const QueryBlock& block,
                       const Scratch& scratch, Units& units) {
@@ -234,10 +236,17 @@ inline void each_tile(const AttentionShape& shape, const AttentionMask& mask, co
     if (positions == TileMask::all || documents == TileMask::all) continue;
     const std::int64_t key_count = smaller(kKeys, shape.kv_sequence - key);
     units.score_tile(key, key_count);
+    const std::int32_t* queries = mask.queries.from(block.begin);
+    const std::int32_t* keys = mask.keys.from(key);
+    if (mask.bias.is_there()) mask.bias.add(block.head, queries, keys, key_count, scratch.scores);
     if (positions == TileMask::some) mask.hide_by_position(block.begin, key, key_count, scratch.scores);
     if (documents == TileMask::some) mask.hide_by_document(block.batch, block.begin, key, key_count, scratch.scores);
     if (scratch.factors != nullptr) dropout.fill(key, key_count, scratch.factors);
     units.add_tile(key, key_count);
+    if constexpr (requires { scratch.d_scores; }) {
+      if (!mask.bias.has_gradient()) continue;
+      mask.bias.add_gradient(block.batch, block.head, queries, keys, key_count, scratch.d_scores);
+    }
   }
 }
 

@@ -12,8 +12,9 @@ void add(std::int64_t size, const T* x, const T* y, T* z, int threads) {
   });
 }
 
-template <class T>
-void add_broadcast(const BroadcastShape& shape, const T* x, const T* y, T* z, int threads) {
+/// z = operation(x, y), where y lacks some dims of x.
+template <class T, class Operation>
+void repeated(const BroadcastShape& shape, const T* x, const T* y, T* z, int threads, const Operation& operation) {
   const MergedShape merged = merge(shape);
   const std::int64_t columns = merged.columns();
   parallel_rows(threads, merged.rows(), columns, [=, &merged](std::int64_t begin, std::int64_t end) {
@@ -21,13 +22,23 @@ void add_broadcast(const BroadcastShape& shape, const T* x, const T* y, T* z, in
       const T* operand = y + merged.operand_offset(row);
       const std::int64_t at = row * columns;
       if (merged.columns_present()) {
-        map_range(0, columns, x + at, operand, z + at, [](Float a, Float b) { return a + b; });
+        map_range(0, columns, x + at, operand, z + at, operation);
       } else {
         const Float value = broadcast(load_one(operand));
-        map_range(0, columns, x + at, z + at, [value](Float a) { return a + value; });
+        map_range(0, columns, x + at, z + at, [=](Float a) { return operation(a, value); });
       }
     }
   });
+}
+
+template <class T>
+void add_broadcast(const BroadcastShape& shape, const T* x, const T* y, T* z, int threads) {
+  repeated(shape, x, y, z, threads, [](Float a, Float b) { return a + b; });
+}
+
+template <class T>
+void multiply_broadcast(const BroadcastShape& shape, const T* x, const T* y, T* z, int threads) {
+  repeated(shape, x, y, z, threads, [](Float a, Float b) { return a * b; });
 }
 
 template <class T>
@@ -103,7 +114,8 @@ void convert(std::int64_t size, Element from, const void* x, Element to, void* y
 }
 
 template <class T>
-constexpr ElementwiseKernels<T> kKernels = {add<T>, add_broadcast<T>, multiply<T>, sum<T>, scale<T>, normalize<T>};
+constexpr ElementwiseKernels<T> kKernels = {add<T>, add_broadcast<T>, multiply<T>, multiply_broadcast<T>,
+                                            sum<T>, scale<T>,         normalize<T>};
 
 }  // namespace
 
