@@ -74,8 +74,8 @@ struct AttentionShape {
   const std::int32_t* query_documents = nullptr;  ///< [batch, sequence]
   const std::int32_t* key_documents = nullptr;    ///< [batch, kv_sequence]
 
-  /// Bias of the scores [heads, distance], by distances -(global_sequence - 1) … global_kv_sequence - 1 of a key from its
-  /// query, and its gradient.
+  /// Bias of the scores [heads, distance], by distances -(global_sequence - 1) … global_kv_sequence - 1 of a key from
+  /// its query, and its gradient.
   bool has_bias = false;
   bool has_bias_gradient = false;
   Element element = Element::f32;  ///< type of the operands
