@@ -106,14 +106,15 @@ std::vector<DevicePlans> search_all(const PlanArguments& arguments, const RunCon
                              ", the devices of the cluster '" + target.cluster->name + "'");
   }
   const bool saves_money = arguments.goal == "money";
+  const std::vector<NodeGroup>& groups = target.cluster->groups;
+  if (saves_money && !std::all_of(groups.begin(), groups.end(), [](const auto& each) { return each.price; })) {
+    throw ConfigurationError("--minimise money: the cluster '" + target.cluster->name +
+                             "' has nodes without a price; accepted: a cluster whose [[cluster.group]] have one");
+  }
   std::vector<DevicePlans> tried;
   for (int devices = given > 0 ? given : all;; devices = fewer(devices)) {
     tried.push_back(search(arguments, configuration, target, devices, context));
     const DevicePlans& last = tried.back();
-    if (saves_money && last.works() && !last.money) {
-      throw ConfigurationError("--minimise money: the cluster '" + target.cluster->name +
-                               "' has no price; accepted: a cluster whose nodes have a price");
-    }
     const bool is_dearer = tried.size() > 1 && tried[tried.size() - 2].money &&
                            (!last.money || *last.money >= *tried[tried.size() - 2].money);
     const bool is_enough = saves_money ? is_dearer || (last.is_possible() && !last.works()) : last.is_possible();
