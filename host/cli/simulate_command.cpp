@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
@@ -18,11 +20,18 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr double kPercent = 100;
+/// Quantiles of varying steps that are shown, in percent.
+constexpr std::array kQuantiles{10, 50, 90, 99};
+
 struct SimulateArguments {
   ConfigurationArguments configuration;
   TargetArguments target;
   bool json = false;
   std::string trace;
+  std::string timeline;
+  /// Percent; empty: kernels do not vary.
+  std::optional<double> jitter;
 };
 
 /// A prediction with all that its report needs.
@@ -31,6 +40,8 @@ struct Report {
   const Cluster& cluster;
   StepPrediction step;
   RunCost cost;
+  /// Step times with varying kernels, ascending. Empty: not asked for.
+  std::vector<double> varied;
 };
 
 /// Bytes that the fullest node writes for a checkpoint.
@@ -47,13 +58,27 @@ std::int64_t node_checkpoint_bytes(const Inspection& inspection, const Cluster& 
   return most;
 }
 
-Report predict(const Inspection& inspection) {
+Report predict(const Inspection& inspection, std::optional<double> jitter) {
   const Compiled& training = inspection.programs.training;
   const Cluster& cluster = *inspection.cluster;
-  Report report{inspection, cluster, simulate_step(training, *inspection.setup.ops, cluster), {}};
+  Report report{inspection, cluster, simulate_step(training, *inspection.setup.ops, cluster), {}, {}};
   report.cost = run_cost(report.step, cluster, training.mesh.rank_count(), inspection.setup.configuration.run.steps,
                          node_checkpoint_bytes(inspection, cluster));
+  if (jitter) report.varied = simulate_spread(training, *inspection.setup.ops, cluster, {.share = *jitter / kPercent});
   return report;
+}
+
+/// The value that so many percent of the sorted ones do not exceed.
+double quantile(const std::vector<double>& sorted, double percent) {
+  const auto at = std::ceil(percent / kPercent * static_cast<double>(sorted.size())) - 1;
+  return sorted.at(static_cast<std::size_t>(std::max(at, 0.0)));
+}
+
+ordered_json quantiles_json(const std::vector<double>& varied) {
+  if (varied.empty()) return nullptr;
+  ordered_json quantiles;
+  for (const int percent : kQuantiles) quantiles[std::to_string(percent)] = quantile(varied, percent);
+  return quantiles;
 }
 
 template <class Value>
@@ -79,6 +104,7 @@ ordered_json to_json(const Report& report) {
           {"ranks", report.inspection.programs.training.mesh.rank_count()},
           {"nodes", report.cost.nodes},
           {"step_seconds", step.seconds},
+          {"step_seconds_quantiles", quantiles_json(report.varied)},
           {"tokens_per_step", step.tokens},
           {"tokens_per_second", step.tokens_per_second},
           {"model_flops_utilization", step.model_flops_utilization},
@@ -170,29 +196,44 @@ void print(std::ostream& out, const Report& report) {
                      short_number(step.tokens_per_second), unit)
       << fmt::format("FLOPs       {:.1f}% of the peak for the model (MFU), {:.1f}% with what is repeated (HFU)\n",
                      100 * step.model_flops_utilization, 100 * step.hardware_flops_utilization);
+  if (!report.varied.empty()) {
+    out << "quantiles  ";
+    for (const int percent : kQuantiles)
+      out << fmt::format(" {}%: {} ", percent, duration(quantile(report.varied, percent)));
+    out << "of " << report.varied.size() << " steps with varying kernels\n";
+  }
   print_memory(out, report);
   print_time(out, step);
   out << fmt::format("bubble      {:.1f}% of the working time\n", 100 * step.bubble);
   print_cost(out, report);
 }
 
-void write_trace(const std::string& path, const Inspection& inspection) {
+void write_pictures(const SimulateArguments& arguments, const Inspection& inspection) {
+  if (arguments.trace.empty() && arguments.timeline.empty()) return;
   const Compiled& training = inspection.programs.training;
   const TimedPrograms timed = time_programs(training, *inspection.setup.ops, *inspection.cluster, 0);
-  write_named_file(path, simulation_trace(simulate(timed.programs, training.class_of_rank, 0, true)));
+  const Simulation simulation =
+      simulate(timed.programs, training.class_of_rank, 0, {.pool = timed.pool, .records = true});
+  if (!arguments.trace.empty()) write_named_file(arguments.trace, simulation_trace(simulation));
+  if (arguments.timeline.empty()) return;
+  const SimulatedTimeline drawn = simulated_timeline(simulation, timed.programs);
+  write_named_file(
+      arguments.timeline,
+      timeline_svg(drawn.timeline, fmt::format("{} on {}, a unit is {}", inspection.setup.configuration.run.name,
+                                               inspection.cluster->name, duration(drawn.unit_seconds))));
 }
 
 int simulate_run(const SimulateArguments& arguments, CommandContext& context) {
   const RunConfiguration configuration = arguments.configuration.load();
   const Inspection inspection =
       inspect(configuration, context.plugins(), arguments.target.find_with_cluster(configuration));
-  const Report report = predict(inspection);
+  const Report report = predict(inspection, arguments.jitter);
   if (arguments.json) {
     write_json(context.out, to_json(report));
   } else {
     print(context.out, report);
   }
-  if (!arguments.trace.empty()) write_trace(arguments.trace, inspection);
+  write_pictures(arguments, inspection);
   return 0;
 }
 
@@ -206,6 +247,14 @@ void add_simulate_command(CLI::App& app, CommandContext& context) {
   command->add_flag("--json", arguments->json, "Print the prediction as JSON");
   command->add_option("--trace", arguments->trace, "Also write the simulated step as trace events for Perfetto")
       ->type_name("FILE.json");
+  command->add_option("--timeline", arguments->timeline, "Also write the simulated timeline as an SVG picture")
+      ->type_name("FILE.svg");
+  command
+      ->add_option(
+          "--jitter", arguments->jitter,
+          "Let the times of kernels vary by this standard deviation in percent, and show quantiles of the step")
+      ->type_name("PERCENT")
+      ->check(number_between(0, kPercent));
 }
 
 }  // namespace strata::host

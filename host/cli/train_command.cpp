@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/commands.hpp"
+#include "cluster/cluster_file.hpp"
 #include "diagnosis/record_folder.hpp"
 #include "diagnosis/run_signals.hpp"
 #include "files/exit_codes.hpp"
@@ -23,6 +24,7 @@
 #include "reports/program_summary.hpp"
 #include "runtime/product_rate.hpp"
 #include "setup/joined_world.hpp"
+#include "simulate/prediction.hpp"
 #include "tokenizers/checkpoint_tokenizer.hpp"
 #include "train/deadline.hpp"
 #include "train/run_folder.hpp"
@@ -261,6 +263,12 @@ void print_result(const TrainingSummary& summary, const std::string& unit, const
   out << "steps " << summary.step << '\n';
   if (summary.loss) out << "loss " << *summary.loss << " nats per " << unit << '\n';
   if (summary.evaluation_loss) out << "validation loss " << *summary.evaluation_loss << " nats per " << unit << '\n';
+  if (summary.predicted_step_seconds) {
+    constexpr double kMilli = 1e-3;
+    out << format_line("step %.2f ms, predicted %.2f ms", summary.median_step_seconds / kMilli,
+                       *summary.predicted_step_seconds / kMilli)
+        << '\n';
+  }
   if (summary.median_tokens_per_second > 0) out << unit << "s/s " << summary.median_tokens_per_second << '\n';
   if (!reporter.last_checkpoint().empty()) out << "checkpoint " << reporter.last_checkpoint().string() << '\n';
 }
@@ -274,6 +282,18 @@ double peak_flops(const RunSetup& setup, const Trainer& trainer) {
     rate = measure_product_rate(*setup.make_device(0, trainer.world()), type);
   }
   return rate * setup.stack.mesh.rank_count();
+}
+
+/// What the simulation says if the configuration has a [cluster]. A wrong one does not keep a run from training.
+std::optional<double> predicted_seconds(const RunSetup& setup, const Trainer& trainer, Log& log) {
+  const ClusterSection& section = setup.configuration.cluster;
+  if (section.table == nullptr) return std::nullopt;
+  try {
+    return simulate_step(trainer.programs().training, *setup.ops, read_cluster(*section.table)).seconds;
+  } catch (const ConfigurationError& error) {
+    log.warning("the time of a step is not predicted: " + std::string(error.what()));
+    return std::nullopt;
+  }
 }
 
 StepFacts facts_of(const RunSetup& setup, const Trainer& trainer) {
@@ -349,7 +369,10 @@ int train(const RunSetup& setup, const TrainArguments& arguments, RunOutput& hel
     reporter.know(facts_of(setup, trainer));
     describe_start(setup, preparation.source, trainer, context.log);
   }
-  const TrainingSummary summary = trainer.run();
+  const std::optional<double> predicted =
+      reports ? predicted_seconds(setup, trainer, context.log) : std::optional<double>();
+  TrainingSummary summary = trainer.run();
+  summary.predicted_step_seconds = predicted;
   const bool stopped = summary.stopped != StopReason::none;
   if (reports) {
     reporter.finish(summary);

@@ -38,4 +38,13 @@ std::int64_t Cluster::least_memory_bytes(int ranks) const {
   return least;
 }
 
+int Cluster::shared_cores(int ranks) const {
+  int cores = 0;
+  for (int rank = 0; rank < ranks; rank += group_of(rank).devices) {
+    if (group_of(rank).cores == 0) return 0;
+    cores += group_of(rank).cores;
+  }
+  return cores;
+}
+
 }  // namespace strata::host

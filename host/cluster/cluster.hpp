@@ -28,11 +28,11 @@ struct ProductTile {
 
 /// A measured time. A prediction of like work is interpolated between the points of its kind.
 struct MeasuredPoint {
-  /// An op ("linear"), a collective ("all_reduce"), or "copy".
+  /// An op ("linear"), with its kind if it has some ("activation gelu_tanh"); a collective ("all_reduce"); or "copy".
   std::string work;
   DType dtype = DType::f32;
   /// Of a product: batch, rows, columns, depth. Of attention: sequences · heads, queries, keys, head size. Of other
-  /// ops: elements of the largest operand or result. Of a collective: bytes.
+  /// ops and copies: bytes that are read and written. Of a collective: bytes.
   std::vector<std::int64_t> shape;
   /// Ranks of a collective's group; 1 for other work.
   int ranks = 1;
@@ -158,6 +158,8 @@ struct Cluster {
   [[nodiscard]] std::int64_t memory_bytes(int rank, int ranks) const;
   /// The least of them.
   [[nodiscard]] std::int64_t least_memory_bytes(int ranks) const;
+  /// The cores of all nodes of a run. 0 if some of its ranks have a device of their own.
+  [[nodiscard]] int shared_cores(int ranks) const;
 
   bool operator==(const Cluster&) const = default;
 };

@@ -146,9 +146,11 @@ void TrainingLog::summary(const TrainingSummary& summary) {
   ordered_json line{{"event", "summary"},
                     {"step", summary.step},
                     {"median_tokens_per_second", summary.median_tokens_per_second},
+                    {"median_step_seconds", summary.median_step_seconds},
                     {"peak_rss_bytes", summary.peak_resident_bytes},
                     {"planned_peak_bytes", summary.planned_peak_bytes},
                     {"arena_peak_bytes", summary.arena_peak_bytes}};
+  if (summary.predicted_step_seconds) line["predicted_step_seconds"] = *summary.predicted_step_seconds;
   if (offloads(summary)) {
     line["planned_offload_bytes"] = to_json(summary.planned_offload);
     line["offload_peak_bytes"] = to_json(summary.offload_peak);

@@ -126,6 +126,9 @@ struct TrainingSummary {
   std::optional<double> evaluation_loss;
   /// Median over the steps of this process, except the first few.
   double median_tokens_per_second = 0;
+  double median_step_seconds = 0;
+  /// What the simulation of the run on its [cluster] says. Empty: there is none.
+  std::optional<double> predicted_step_seconds = {};
   std::int64_t peak_resident_bytes = 0;
   /// Bytes of each rank's arena, planned and used.
   std::vector<std::int64_t> planned_peak_bytes;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "simulate/described_device.hpp"
+#include "simulate/measured.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -112,7 +113,7 @@ EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice, const Predict& p
       return space_.prepare_trial(choice, registry_);
     }();
     const std::int64_t least = cluster_.least_memory_bytes(setup.stack.mesh.rank_count());
-    const std::unique_ptr<Device> device = described_device(cluster_.name, least, *setup.ops);
+    const std::unique_ptr<Device> device = described_device(cluster_.name, least, *setup.ops, measured_ops(cluster_));
     CompileRequest request = setup.request(GraphMode::training, setup.sizes(space_.data()));
     request.device = device.get();
     request.is_trial = true;

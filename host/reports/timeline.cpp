@@ -141,6 +141,11 @@ ordered_json complete_event(std::size_t stage, const TimelineEvent& event) {
 
 }  // namespace
 
+void StageTimeline::count_micro_batches() {
+  in_flight = most_open(events, Phase::backward);
+  kept = most_open(events, std::nullopt);
+}
+
 double Timeline::bubble_fraction() const {
   double busy = 0;
   for (const StageTimeline& stage : stages) busy += stage.busy;
@@ -150,8 +155,7 @@ double Timeline::bubble_fraction() const {
 Timeline simulate_timeline(const std::vector<std::vector<TimedTask>>& stages, const WorkDependencies& dependencies) {
   Timeline timeline = Simulation(stages, dependencies).run();
   for (StageTimeline& stage : timeline.stages) {
-    stage.in_flight = most_open(stage.events, Phase::backward);
-    stage.kept = most_open(stage.events, std::nullopt);
+    stage.count_micro_batches();
   }
   return timeline;
 }

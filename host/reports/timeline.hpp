@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ struct ChunkPhase {
 /// For each phase of a chunk, the phases of chunks that it depends on in the same micro-batch.
 using WorkDependencies = std::map<ChunkPhase, std::vector<ChunkPhase>>;
 
+/// The phase and chunk of a task. Empty for tasks that run once per step.
+[[nodiscard]] std::optional<ChunkPhase> chunk_phase(const Task& task);
+
 /// One task with its simulated time.
 struct TimelineEvent {
   ScheduledTask task;
@@ -59,6 +63,9 @@ struct TimelineMessage {
 };
 
 struct StageTimeline {
+  /// Sets `in_flight` and `kept` to what `events` say.
+  void count_micro_batches();
+
   /// Tasks in the order of time.
   std::vector<TimelineEvent> events;
   double busy = 0;

@@ -15,22 +15,6 @@ namespace {
 /// Half of the micro-batches that summarize_programs() simulates in rounds, which is more than any phase needs.
 constexpr int kSimulatedMicroBatches = 128;
 
-/// The phase and chunk of a task. Empty for tasks that run once per step.
-std::optional<ChunkPhase> chunk_phase(const Task& task) {
-  switch (task.kind) {
-    case Task::Kind::forward:
-      return ChunkPhase{Phase::forward, task.chunk};
-    case Task::Kind::backward:
-      return ChunkPhase{Phase::backward, task.chunk};
-    case Task::Kind::weight:
-      return ChunkPhase{Phase::weight, task.chunk};
-    case Task::Kind::prologue:
-    case Task::Kind::epilogue:
-      return std::nullopt;
-  }
-  return std::nullopt;
-}
-
 /// The peer of a Send or Receive.
 const Peer& peer_of(const Send& send) { return send.to; }
 const Peer& peer_of(const Receive& receive) { return receive.from; }
@@ -110,6 +94,21 @@ std::map<ChunkPhase, double> flops_by_phase(const Graph& graph, const OpRegistry
 }
 
 }  // namespace
+
+std::optional<ChunkPhase> chunk_phase(const Task& task) {
+  switch (task.kind) {
+    case Task::Kind::forward:
+      return ChunkPhase{Phase::forward, task.chunk};
+    case Task::Kind::backward:
+      return ChunkPhase{Phase::backward, task.chunk};
+    case Task::Kind::weight:
+      return ChunkPhase{Phase::weight, task.chunk};
+    case Task::Kind::prologue:
+    case Task::Kind::epilogue:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
 
 TaskDuration equal_durations(const Stages& stages) {
   return [backward = stages.splits_weight_gradients ? 1.0 : 2.0](const Program& /*program*/, const Task& task) {

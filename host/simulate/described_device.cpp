@@ -7,16 +7,19 @@ namespace {
 
 class DescribedDevice final : public Device {
  public:
-  DescribedDevice(std::string name, std::int64_t memory_bytes, const OpRegistry& registry)
-      : name_(std::move(name)), memory_bytes_(memory_bytes), registry_(registry) {}
+  DescribedDevice(std::string name, std::int64_t memory_bytes, const OpRegistry& registry,
+                  std::set<std::string> measured)
+      : name_(std::move(name)), memory_bytes_(memory_bytes), registry_(registry), measured_(std::move(measured)) {}
 
   [[nodiscard]] std::string description() const override { return name_ + ", described"; }
   [[nodiscard]] std::int64_t memory_bytes() const override { return memory_bytes_; }
   [[nodiscard]] bool is_host_memory() const override { return false; }
 
   [[nodiscard]] std::optional<std::string> unsupported(const OpInstance& instance) const override {
-    if (registry_.has(instance.op)) return std::nullopt;
-    return "no plugin has registered the op '" + instance.op + "'";
+    if (!registry_.has(instance.op)) return "no plugin has registered the op '" + instance.op + "'";
+    const bool is_fused = !registry_.get(instance.op).fusions().empty();
+    if (is_fused && !measured_.empty() && !measured_.contains(instance.op)) return "the fused op was not measured";
+    return std::nullopt;
   }
   [[nodiscard]] std::int64_t workspace_bytes(const OpInstance& /*instance*/) const override { return 0; }
   [[nodiscard]] std::unique_ptr<Kernel> prepare(const OpInstance& /*instance*/) override { refuse(); }
@@ -51,13 +54,14 @@ class DescribedDevice final : public Device {
   std::string name_;
   std::int64_t memory_bytes_;
   const OpRegistry& registry_;
+  std::set<std::string> measured_;
 };
 
 }  // namespace
 
-std::unique_ptr<Device> described_device(const std::string& name, std::int64_t memory_bytes,
-                                         const OpRegistry& registry) {
-  return std::make_unique<DescribedDevice>(name, memory_bytes, registry);
+std::unique_ptr<Device> described_device(const std::string& name, std::int64_t memory_bytes, const OpRegistry& registry,
+                                         std::set<std::string> measured) {
+  return std::make_unique<DescribedDevice>(name, memory_bytes, registry, std::move(measured));
 }
 
 }  // namespace strata::host

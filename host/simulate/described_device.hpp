@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "strata/device.hpp"
@@ -10,8 +11,9 @@
 namespace strata::host {
 
 /// A device that is not there, for compiling the programs of a described one. It has a kernel without scratch memory
-/// for every registered op and its fused forms. It can run none. `registry` outlives it.
+/// for every registered op and its fused forms; if `measured` is not empty, for those fused ops only that it names. It
+/// can run none. `registry` outlives it.
 [[nodiscard]] std::unique_ptr<Device> described_device(const std::string& name, std::int64_t memory_bytes,
-                                                       const OpRegistry& registry);
+                                                       const OpRegistry& registry, std::set<std::string> measured = {});
 
 }  // namespace strata::host

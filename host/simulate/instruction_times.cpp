@@ -1,6 +1,7 @@
 #include "simulate/instruction_times.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -70,8 +71,9 @@ class ClassTimes {
     }
     for (const NodeGroup* group : devices_) {
       const DeviceDescription& device = group->device;
-      // Ranks that share a device are all busy at once.
-      const int sharing = group->sharing_ranks(compiled_.mesh.rank_count());
+      // More ranks than cores take turns, which the simulation knows.
+      const int ranks = group->sharing_ranks(compiled_.mesh.rank_count());
+      const int sharing = group->cores > 0 ? std::min(ranks, group->cores) : ranks;
       time.seconds = std::max(time.seconds, kernel_seconds(device, work, sharing) + device.kernel_gap);
     }
     return time;
@@ -96,8 +98,10 @@ class ClassTimes {
 
   double collective_seconds(const Instruction& instruction, const Collective& collective) {
     double seconds = 0;
+    const DType dtype = program_.buffer(instruction.inputs.front()).dtype;
     for (const GroupPlacement& group : placements(counterparts_of(program_, instruction))) {
-      seconds = std::max(seconds, network_.collective_seconds(collective.kind, largest_buffer(instruction), group));
+      seconds =
+          std::max(seconds, network_.collective_seconds(collective.kind, dtype, largest_buffer(instruction), group));
     }
     return seconds;
   }
@@ -170,6 +174,9 @@ TimedPrograms time_programs(const Compiled& compiled, const OpRegistry& registry
                             std::uint64_t step) {
   const NetworkCost network(cluster, compiled.mesh.rank_count());
   TimedPrograms timed;
+  const int ranks = compiled.mesh.rank_count();
+  timed.pool.cores = cluster.shared_cores(ranks);
+  timed.pool.threads = std::max(1.0, std::floor(timed.pool.cores / ranks));
   for (int number = 0; number < static_cast<int>(compiled.programs.size()); ++number) {
     ClassTimes times(compiled, registry, cluster, network, number);
     timed.programs.push_back(times.timed());

@@ -13,6 +13,7 @@ namespace strata::host {
 struct TimedPrograms {
   std::vector<TimedProgram> programs;
   std::vector<double> flops;
+  CorePool pool;
 };
 
 /// The time of every instruction of every class on the cluster's devices. If the ranks of a class differ in their

@@ -98,9 +98,6 @@ void add_results_read(KernelWork& work, const OpDefinition& op, const Program& p
 }
 
 void describe_buffers(KernelWork& work, const Program& program, const Instruction& instruction) {
-  for (const auto* buffers : {&instruction.inputs, &instruction.outputs}) {
-    for (const BufferId id : *buffers) work.elements = std::max(work.elements, program.buffer(id).elements());
-  }
   const auto& first = instruction.inputs.empty() ? instruction.outputs : instruction.inputs;
   if (!first.empty()) work.dtype = program.buffer(first.front()).dtype;
   if (!instruction.outputs.empty()) {
@@ -108,15 +105,28 @@ void describe_buffers(KernelWork& work, const Program& program, const Instructio
   }
 }
 
+/// The arithmetic of an activation depends on its kind. A product hides it.
+std::string name_of(const Compute& compute, const OpDefinition& op) {
+  const auto found = compute.attributes.values().find("kind");
+  if (found == compute.attributes.values().end() || op.is_product()) return compute.op;
+  const auto* kind = std::get_if<std::string>(&found->second);
+  return kind == nullptr ? compute.op : compute.op + " " + *kind;
+}
+
 /// Copies and inputs read and write each byte of what they move.
 KernelWork copied(const Program& program, const Instruction& instruction) {
   KernelWork work{.name = "copy"};
-  describe_buffers(work, program, instruction);
   for (const BufferId id : instruction.outputs) work.bytes += 2 * static_cast<double>(program.buffer(id).bytes());
   return work;
 }
 
 }  // namespace
+
+std::vector<std::int64_t> KernelWork::shape() const {
+  if (product) return {product->batch, product->rows, product->columns, product->depth};
+  if (attention) return {attention->heads, attention->queries, attention->keys, attention->head_size};
+  return {std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes))};
+}
 
 KernelWork kernel_work(const OpRegistry& registry, const Program& program, const Instruction& instruction) {
   const auto* compute = instruction.as<Compute>();
@@ -124,7 +134,8 @@ KernelWork kernel_work(const OpRegistry& registry, const Program& program, const
   const OpDefinition& op = registry.get(compute->op);
   const LocalNode local = local_node(program, instruction, *compute);
   const Cost cost = op.cost(local.graph, local.get());
-  KernelWork work{.name = compute->op, .flops = cost.flops, .bytes = cost.bytes, .accumulates = compute->accumulate};
+  KernelWork work{
+      .name = name_of(*compute, op), .flops = cost.flops, .bytes = cost.bytes, .accumulates = compute->accumulate};
   describe_buffers(work, program, instruction);
   add_results_read(work, op, program, instruction, *compute);
   if (op.is_product()) {

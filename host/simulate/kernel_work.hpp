@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "strata/op.hpp"
 #include "strata/program.hpp"
@@ -30,15 +31,14 @@ struct AttentionShape {
 
 /// What an instruction asks of a device, in sizes of one rank.
 struct KernelWork {
-  /// The op's name, or "copy".
+  /// The op's name, with its kind if it has several ("activation gelu_tanh"), or "copy".
   std::string name;
-  /// Element type of the first operand, or of the result if there is none.
+  /// Element type of the first operand, or of the result if there is none. f32 for copies, which move bytes of any
+  /// type.
   DType dtype = DType::f32;
   double flops = 0;
   /// Bytes read and written if every operand and result passes through memory once.
   double bytes = 0;
-  /// Elements of the largest operand or result.
-  std::int64_t elements = 0;
   /// Bytes of an element of the first result.
   double result_size = 0;
   /// True if the instruction adds to its results.
@@ -46,6 +46,9 @@ struct KernelWork {
   /// At most one is set.
   std::optional<ProductShape> product = std::nullopt;
   std::optional<AttentionShape> attention = std::nullopt;
+
+  /// The sizes that its time depends on, as in MeasuredPoint::shape.
+  [[nodiscard]] std::vector<std::int64_t> shape() const;
 };
 
 /// The work of a Compute, a Copy or a LoadInput. The definition of the op tells it: OpDefinition::cost, asked for a

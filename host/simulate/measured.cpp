@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 namespace strata::host {
 namespace {
 
-/// A point by the logarithms of its work and its time.
-struct LogPoint {
-  double work = 0;
-  double seconds = 0;
-  double distance = 0;  ///< of its shape from the asked one
-};
+/// How fast the influence of a point falls with its distance.
+constexpr double kDistancePower = 4;
+/// Distance, as a logarithm, below which two shapes are one.
+constexpr double kSame = 1e-9;
 
 double log_of(double value) { return std::log(std::max(value, 1e-30)); }
 
@@ -24,74 +21,94 @@ double work_of(const std::vector<std::int64_t>& shape) {
   return work;
 }
 
-/// How much the proportions of two shapes differ, without their work.
-double shape_distance(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
-  const double shift =
-      (log_of(work_of(a)) - log_of(work_of(b))) / static_cast<double>(std::max<std::size_t>(a.size(), 1));
-  double distance = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    distance += std::abs(log_of(static_cast<double>(a[i])) - log_of(static_cast<double>(b[i])) - shift);
+double distance(const std::vector<std::int64_t>& one, const std::vector<std::int64_t>& other) {
+  double squares = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    const double difference = log_of(static_cast<double>(one[i])) - log_of(static_cast<double>(other[i]));
+    squares += difference * difference;
   }
-  return distance;
+  return std::sqrt(squares);
 }
 
-/// The nearest point with less and with more work decide. Beyond the last point time grows with the work; before the
-/// first one it does not shrink.
-double interpolate(const std::vector<LogPoint>& points, double work) {
-  const LogPoint* below = nullptr;
-  const LogPoint* above = nullptr;
-  const auto nearer = [&](const LogPoint& a, const LogPoint* b) {
-    return b == nullptr || a.distance + std::abs(a.work - work) < b->distance + std::abs(b->work - work);
+using Points = std::vector<const MeasuredPoint*>;
+
+/// Between the two neighbours. Beyond the last point time grows with the work; before the first one it does not shrink.
+double between_neighbours(const Points& points, double work) {
+  const MeasuredPoint* below = nullptr;
+  const MeasuredPoint* above = nullptr;
+  for (const MeasuredPoint* point : points) {
+    const double at = work_of(point->shape);
+    if (at <= work && (below == nullptr || at > work_of(below->shape))) below = point;
+    if (at >= work && (above == nullptr || at < work_of(above->shape))) above = point;
+  }
+  if (below == nullptr) return above->seconds;
+  if (above == nullptr) return below->seconds * work / work_of(below->shape);
+  const double first = log_of(work_of(below->shape));
+  const double last = log_of(work_of(above->shape));
+  const double share = last > first ? (log_of(work) - first) / (last - first) : 0;
+  return std::exp(log_of(below->seconds) + share * (log_of(above->seconds) - log_of(below->seconds)));
+}
+
+/// At the rate of the points around the shape.
+double by_distance(const Points& points, const std::vector<std::int64_t>& shape) {
+  double weights = 0;
+  double log_rates = 0;
+  for (const MeasuredPoint* point : points) {
+    const double from = distance(point->shape, shape);
+    if (from < kSame) return point->seconds;
+    const double weight = std::pow(from, -kDistancePower);
+    weights += weight;
+    log_rates += weight * (log_of(work_of(point->shape)) - log_of(point->seconds));
+  }
+  return work_of(shape) / std::exp(log_rates / weights);
+}
+
+/// The points for which `fits` holds, with the number of busy ranks that is nearest to `busy`.
+template <class Fits>
+Points of_nearest_busy(const std::vector<MeasuredPoint>& points, int busy, const Fits& fits) {
+  const auto from_busy = [&](const MeasuredPoint& point) {
+    return std::abs(std::log(static_cast<double>(point.busy) / busy));
   };
-  for (const LogPoint& point : points) {
-    if (point.work <= work && nearer(point, below)) below = &point;
-    if (point.work >= work && nearer(point, above)) above = &point;
+  Points nearest;
+  for (const MeasuredPoint& point : points) {
+    if (!fits(point)) continue;
+    if (!nearest.empty() && from_busy(point) < from_busy(*nearest.front())) nearest.clear();
+    if (nearest.empty() || point.busy == nearest.front()->busy) nearest.push_back(&point);
   }
-  if (below == nullptr) return std::exp(above->seconds);
-  if (above == nullptr) return std::exp(below->seconds + work - below->work);
-  if (above->work == below->work) return std::exp(below->distance <= above->distance ? below->seconds : above->seconds);
-  const double share = (work - below->work) / (above->work - below->work);
-  return std::exp(below->seconds + share * (above->seconds - below->seconds));
-}
-
-std::vector<std::int64_t> shape_of(const KernelWork& work) {
-  if (work.product) return {work.product->batch, work.product->rows, work.product->columns, work.product->depth};
-  if (work.attention) {
-    return {work.attention->heads, work.attention->queries, work.attention->keys, work.attention->head_size};
-  }
-  return {work.elements};
+  return nearest;
 }
 
 }  // namespace
 
 std::optional<double> measured_kernel(const DeviceDescription& device, const KernelWork& work, int busy) {
-  const std::vector<std::int64_t> shape = shape_of(work);
-  const auto fits = [&](const MeasuredPoint& point) {
+  const std::vector<std::int64_t> shape = work.shape();
+  const Points points = of_nearest_busy(device.points, busy, [&](const MeasuredPoint& point) {
     return point.work == work.name && point.dtype == work.dtype && point.shape.size() == shape.size();
-  };
-  std::optional<int> nearest;
-  const auto from_busy = [&](int other) { return std::abs(std::log(static_cast<double>(other) / busy)); };
-  for (const MeasuredPoint& point : device.points) {
-    if (fits(point) && (!nearest || from_busy(point.busy) < from_busy(*nearest))) nearest = point.busy;
-  }
-  if (!nearest) return std::nullopt;
-  std::vector<LogPoint> points;
-  for (const MeasuredPoint& point : device.points) {
-    if (!fits(point) || point.busy != *nearest) continue;
-    points.push_back({log_of(work_of(point.shape)), log_of(point.seconds), shape_distance(point.shape, shape)});
-  }
-  return interpolate(points, log_of(work_of(shape))) * busy / *nearest;
+  });
+  if (points.empty()) return std::nullopt;
+  const double seconds = shape.size() == 1 ? between_neighbours(points, work_of(shape)) : by_distance(points, shape);
+  return seconds * busy / points.front()->busy;
 }
 
-std::optional<double> measured_collective(const DeviceDescription& device, const std::string& kind, double bytes,
-                                          int ranks) {
-  std::vector<LogPoint> points;
-  for (const MeasuredPoint& point : device.points) {
-    if (point.work != kind || point.ranks != ranks || point.shape.size() != 1) continue;
-    points.push_back({log_of(work_of(point.shape)), log_of(point.seconds), 0});
+std::optional<double> measured_collective(const NodeGroup& node, const NodeCollective& collective) {
+  for (const DType type : {collective.dtype, DType::f32}) {
+    const Points points = of_nearest_busy(node.device.points, collective.busy, [&](const MeasuredPoint& point) {
+      return point.work == collective.kind && point.dtype == type && point.ranks == collective.ranks &&
+             point.shape.size() == 1;
+    });
+    if (points.empty()) continue;
+    const double sharing = node.cores > 0 ? static_cast<double>(points.front()->busy) / node.cores : 1;
+    return between_neighbours(points, collective.bytes) / std::max(1.0, sharing);
   }
-  if (points.empty()) return std::nullopt;
-  return interpolate(points, log_of(bytes));
+  return std::nullopt;
+}
+
+std::set<std::string> measured_ops(const Cluster& cluster) {
+  std::set<std::string> ops;
+  for (const NodeGroup& group : cluster.groups) {
+    for (const MeasuredPoint& point : group.device.points) ops.insert(point.work.substr(0, point.work.find(' ')));
+  }
+  return ops;
 }
 
 }  // namespace strata::host

@@ -84,11 +84,14 @@ double NetworkCost::direct_seconds(double bytes, const GroupPlacement& group,
   return protocol.base + hops + seconds;
 }
 
-double NetworkCost::collective_seconds(CollectiveKind kind, double bytes, const GroupPlacement& group) const {
+double NetworkCost::collective_seconds(CollectiveKind kind, DType dtype, double bytes,
+                                       const GroupPlacement& group) const {
   if (group.ranks < 2 || bytes <= 0) return 0;
   if (!group.instances.empty() && group.instances.front() == 1) {
-    const DeviceDescription& device = cluster_.groups.front().device;
-    if (const auto seconds = measured_collective(device, std::string(to_string(kind)), bytes, group.ranks)) {
+    const NodeGroup& node = cluster_.groups.front();
+    const int busy = std::min(ranks_, node.devices);
+    if (const auto seconds =
+            measured_collective(node, {std::string(to_string(kind)), dtype, bytes, group.ranks, busy})) {
       return *seconds;
     }
   }

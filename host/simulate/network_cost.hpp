@@ -31,8 +31,10 @@ class NetworkCost {
   NetworkCost(const Cluster& cluster, int ranks);
 
   [[nodiscard]] GroupPlacement placement(const std::vector<int>& group) const;
-  /// Time of a collective, where `bytes` are those of the larger of input and output.
-  [[nodiscard]] double collective_seconds(CollectiveKind kind, double bytes, const GroupPlacement& group) const;
+  /// Time of a collective, where `bytes` are those of the larger of input and output. Ranks that share cores have one
+  /// each. `dtype`: of its elements.
+  [[nodiscard]] double collective_seconds(CollectiveKind kind, DType dtype, double bytes,
+                                          const GroupPlacement& group) const;
   /// Time of a message while `senders` ranks of its sender's node send one over the same level.
   [[nodiscard]] double message_seconds(double bytes, int from, int to, int senders) const;
   /// The innermost level that joins two ranks, an index into Cluster::levels.

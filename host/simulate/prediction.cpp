@@ -81,7 +81,7 @@ StepPrediction simulate_step(const Compiled& compiled, const OpRegistry& registr
   for (const StepVariant& variant : variants.variants) {
     const double share = static_cast<double>(variant.count) / static_cast<double>(variants.period);
     const TimedPrograms timed = time_programs(compiled, registry, cluster, variant.step);
-    const Simulation simulation = simulate(timed.programs, compiled.class_of_rank, variant.step);
+    const Simulation simulation = simulate(timed.programs, compiled.class_of_rank, variant.step, {.pool = timed.pool});
     prediction.seconds += share * simulation.seconds;
     for (std::size_t i = 0; i < counts.size(); ++i) {
       add(prediction, simulation.ranks[i], share * counts[i] / ranks);
@@ -128,6 +128,22 @@ StepPrediction extrapolate(const StepPrediction& less, const StepPrediction& mor
   prediction.bubble = prediction.shares.idle / (prediction.seconds - prediction.shares.idle);
   prediction.bound = largest_share(prediction);
   return prediction;
+}
+
+std::vector<double> simulate_spread(const Compiled& compiled, const OpRegistry& registry, const Cluster& cluster,
+                                    const KernelSpread& spread) {
+  std::vector<double> seconds(static_cast<std::size_t>(spread.repeats));
+  const StepVariants variants = step_variants(compiled);
+  for (const StepVariant& variant : variants.variants) {
+    const double share = static_cast<double>(variant.count) / static_cast<double>(variants.period);
+    const TimedPrograms timed = time_programs(compiled, registry, cluster, variant.step);
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      const SimulationSettings settings{.pool = timed.pool, .spread = spread.share, .seed = i};
+      seconds[i] += share * simulate(timed.programs, compiled.class_of_rank, variant.step, settings).seconds;
+    }
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds;
 }
 
 }  // namespace strata::host

@@ -55,4 +55,16 @@ struct StepPrediction {
 /// The prediction for a model with `steps` more of what `more` has more than `less`, such as layers.
 [[nodiscard]] StepPrediction extrapolate(const StepPrediction& less, const StepPrediction& more, int steps);
 
+/// Kernels whose times vary.
+struct KernelSpread {
+  /// Standard deviation of a kernel's time, as a share of it.
+  double share = 0;
+  /// Steps that are simulated, each with draws of its own.
+  int repeats = 100;
+};
+
+/// Step times if the times of kernels vary (SimulationSettings::spread), in ascending order. Always the same ones.
+[[nodiscard]] std::vector<double> simulate_spread(const Compiled& compiled, const OpRegistry& registry,
+                                                  const Cluster& cluster, const KernelSpread& spread);
+
 }  // namespace strata::host

@@ -56,6 +56,7 @@ struct RankState {
   std::vector<Flight> in_flight;
   std::vector<BusyTime> busy;  ///< recent ones, for the slowdown by collectives
   Flight blocker;
+  bool computes = false;  ///< its kernels are work of the shared cores
   bool is_done = false;
   SimulatedRank result;
 };

@@ -1,24 +1,43 @@
 #include "simulate/simulation.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <memory>
 #include <tuple>
 
 #include "simulate/rank_state.hpp"
+#include "simulate/shared_cores.hpp"
 #include "strata/error.hpp"
+#include "strata/random.hpp"
 
 namespace strata::host {
 namespace {
 
 /// Communication in flight from which on a rank looks for some that is done.
 constexpr std::size_t kManyInFlight = 32;
+constexpr double kMostDeviations = 8;
+constexpr double kQuantileError = 1e-6;
+/// How many values random::word() has.
+constexpr double kWords = 4294967296.0;
+
+/// The value that a standard normal number is below with probability `share`.
+double normal_quantile(double share) {
+  double low = -kMostDeviations;
+  double high = kMostDeviations;
+  while (high - low > kQuantileError) {
+    const double middle = (low + high) / 2;
+    (std::erfc(-middle / std::sqrt(2.0)) / 2 < share ? low : high) = middle;
+  }
+  return low;
+}
 
 class Simulator {
  public:
   Simulator(const std::vector<TimedProgram>& programs, const std::vector<int>& class_of_rank, std::uint64_t step,
-            bool records)
-      : records_(records) {
+            const SimulationSettings& settings)
+      : settings_(settings), shared_(settings.pool.cores), counts_(programs.size()) {
+    for (const int number : class_of_rank) ++counts_[static_cast<std::size_t>(number)];
     for (std::size_t i = 0; i < programs.size(); ++i) {
       RankState& rank = ranks_.emplace_back();
       rank.schedule = std::make_unique<TimedSchedule>(programs[i], class_of_rank, static_cast<int>(i), step);
@@ -34,7 +53,7 @@ class Simulator {
         ready_.pop_front();
         advance(number);
       }
-    } while (unblock());
+    } while (shared_.run_next() || unblock());
     Simulation simulation;
     for (const RankState& rank : ranks_) simulation.seconds = std::max(simulation.seconds, rank.clock);
     for (RankState& rank : ranks_) {
@@ -69,6 +88,9 @@ class Simulator {
       for (; rank.work < works.size(); ++rank.work) {
         if (!wait(rank, works[rank.work], instance.micro_batch)) return;
         start(number, works[rank.work], instance);
+        if (!rank.computes) continue;
+        ++rank.work;
+        return;
       }
     }
     if (!wait_for_all(rank)) return;
@@ -168,16 +190,39 @@ class Simulator {
 
   void run_kernels(int number, const TimedWork& work, const TaskInstance& instance) {
     RankState& rank = at(number);
+    const double seconds = work.seconds * drawn_factor(number, work);
+    if (!shares_cores() || seconds <= 0) return end_kernels(number, work, instance, rank.clock + seconds);
+    rank.computes = true;
+    shared_.add({rank.clock, seconds, settings_.pool.threads * counts_[static_cast<std::size_t>(number)],
+                 [this, number, &work, &instance](double end) {
+                   at(number).computes = false;
+                   end_kernels(number, work, instance, end);
+                   ready_.push_back(number);
+                 }});
+  }
+
+  /// The slowest of a class's ranks has the largest of as many draws.
+  double drawn_factor(int number, const TimedWork& work) {
+    if (settings_.spread <= 0) return 1;
+    const double ranks = counts_[static_cast<std::size_t>(number)];
+    const double drawn = (random::word(random::mix(settings_.seed), draws_++) + 0.5) / kWords;
+    const double share = std::pow(drawn, 1 / ranks);
+    return std::exp(settings_.spread / std::sqrt(work.kernels) * normal_quantile(share));
+  }
+
+  /// `by_device`: when they end if the host launches them in time.
+  void end_kernels(int number, const TimedWork& work, const TaskInstance& instance, double by_device) {
+    RankState& rank = at(number);
     const double begin = rank.clock;
-    const double by_device = begin + work.seconds;
     const double launch = rank.schedule->timed().launch;
     const double by_host = launch > 0 ? rank.host + work.launched : 0;
     rank.host += work.kernels * launch;
     rank.clock = std::max(by_device, by_host);
     rank.result.launch += rank.clock - by_device;
-    for (std::size_t i = 0; i < kWorkKinds; ++i) rank.result.busy[i] += work.busy[i];
+    const double slowdown = work.seconds > 0 ? (by_device - begin) / work.seconds : 1;
+    for (std::size_t i = 0; i < kWorkKinds; ++i) rank.result.busy[i] += slowdown * work.busy[i];
     if (rank.schedule->timed().collective_slowdown > 1) note_busy(rank, begin, rank.clock);
-    if (records_) record_kernels(number, instance, begin, rank.clock);
+    if (settings_.records) record_kernels(number, instance, begin, rank.clock);
   }
 
   static void note_busy(RankState& rank, double begin, double end) {
@@ -228,7 +273,7 @@ class Simulator {
     const std::vector<int>& members = flight->work->classes;
     if (members.size() < 2) {
       run_collective({{number, flight, arrival}}, changed);
-      return true;
+      return flight->is_done;
     }
     const auto key = std::make_tuple(members, communication_id(*flight->work->instruction), flight->micro_batch);
     std::vector<Arrival>& arrivals = arrivals_[key];
@@ -237,7 +282,7 @@ class Simulator {
     const std::vector<Arrival> all = std::move(arrivals);
     arrivals_.erase(key);
     run_collective(all, changed);
-    return true;
+    return flight->is_done;
   }
 
   void run_collective(const std::vector<Arrival>& arrivals, std::vector<int>& changed) {
@@ -249,13 +294,25 @@ class Simulator {
       ready = std::max(ready, each.flight->issued);
       seconds = std::max(seconds, each.flight->work->seconds);
     }
+    if (!shares_cores()) {
+      end_collective(arrivals, ready, begin, begin + seconds);
+      for (const Arrival& each : arrivals) changed.push_back(each.number);
+      return;
+    }
+    double ranks = 0;
+    for (const Arrival& each : arrivals) ranks += counts_[static_cast<std::size_t>(each.number)];
+    shared_.add({begin, seconds, ranks, [this, arrivals, ready, begin](double end) {
+                   end_collective(arrivals, ready, begin, end);
+                   for (const Arrival& each : arrivals) run_lanes(each.number);
+                 }});
+  }
+
+  void end_collective(const std::vector<Arrival>& arrivals, double ready, double begin, double end) {
     for (const Arrival& each : arrivals) {
-      RankState& rank = at(each.number);
-      Lane& lane = rank.lanes[static_cast<std::size_t>(each.flight->work->lane)];
-      lane.free = begin + seconds;
+      Lane& lane = at(each.number).lanes[static_cast<std::size_t>(each.flight->work->lane)];
+      lane.free = end;
       lane.waiting.pop_front();
-      complete(each.number, *each.flight, ready, begin, begin + seconds);
-      changed.push_back(each.number);
+      complete(each.number, *each.flight, ready, begin, end);
     }
   }
 
@@ -287,9 +344,19 @@ class Simulator {
     double& free = channels_[{send.number, receive.number, channel}];
     const double ready = std::max(send.at, receive.at);
     const double begin = std::max(ready, free);
-    free = begin + std::max(send.flight->work->seconds, receive.flight->work->seconds);
-    if (!send.flight->is_done) complete(send.number, *send.flight, ready, begin, free);
-    complete(receive.number, *receive.flight, ready, begin, free);
+    const double seconds = std::max(send.flight->work->seconds, receive.flight->work->seconds);
+    const auto end_message = [this, send, receive, ready, begin](double end) {
+      if (!send.flight->is_done) complete(send.number, *send.flight, ready, begin, end);
+      complete(receive.number, *receive.flight, ready, begin, end);
+    };
+    if (shares_cores()) {
+      // One end copies.
+      shared_.add(
+          {ready, seconds, static_cast<double>(counts_[static_cast<std::size_t>(receive.number)]), end_message});
+    } else {
+      free = begin + seconds;
+      end_message(free);
+    }
   }
 
   void start_transfer(int number, const Flight& flight) {
@@ -306,7 +373,7 @@ class Simulator {
     flight.end = end;
     flight.before.clear();
     if (at(number).blocker.get() == &flight) ready_.push_back(number);
-    if (records_) record_communication(number, flight);
+    if (settings_.records) record_communication(number, flight);
   }
 
   /// Ranks wait for a rank that its class does not stand for: the first blocked one goes on as if its own class had the
@@ -331,6 +398,7 @@ class Simulator {
     std::vector<int> changed;
     Lane& lane = at(number).lanes[static_cast<std::size_t>(flight->work->lane)];
     const Flight first = lane.waiting.front();
+    first->has_arrived = true;
     for (auto& [key, arrivals] : arrivals_) {
       std::erase_if(arrivals, [&](const Arrival& each) { return each.flight == first; });
     }
@@ -343,17 +411,25 @@ class Simulator {
 
   void record_kernels(int number, const TaskInstance& instance, double begin, double end) {
     const Task& task = at(number).schedule->program().tasks[static_cast<std::size_t>(instance.task)];
-    works_.push_back({number, SimulatedWork::Stream::compute, task.name, instance.micro_batch, begin, end});
+    works_.push_back(
+        {number, SimulatedWork::Stream::compute, task.name, instance.task, instance.micro_batch, begin, end});
   }
 
   void record_communication(int number, const InFlight& flight) {
     const bool is_transfer = flight.work->kind == TimedWork::Kind::transfer;
     const Instruction& instruction = *flight.work->instruction;
     works_.push_back({number, is_transfer ? SimulatedWork::Stream::transfer : SimulatedWork::Stream::communication,
-                      work_name(instruction) + " " + instruction.name, flight.micro_batch, flight.begin, flight.end});
+                      work_name(instruction) + " " + instruction.name, -1, flight.micro_batch, flight.begin,
+                      flight.end});
   }
 
-  bool records_;
+  [[nodiscard]] bool shares_cores() const { return settings_.pool.cores > 0; }
+
+  SimulationSettings settings_;
+  std::uint64_t draws_ = 0;
+  SharedCores shared_;
+  /// Ranks of each class.
+  std::vector<int> counts_;
   std::vector<RankState> ranks_;
   std::deque<int> ready_;
   std::map<std::tuple<std::vector<int>, std::uint64_t, int>, std::vector<Arrival>> arrivals_;
@@ -366,8 +442,8 @@ class Simulator {
 }  // namespace
 
 Simulation simulate(const std::vector<TimedProgram>& programs, const std::vector<int>& class_of_rank,
-                    std::uint64_t step, bool records) {
-  return Simulator(programs, class_of_rank, step, records).run();
+                    std::uint64_t step, const SimulationSettings& settings) {
+  return Simulator(programs, class_of_rank, step, settings).run();
 }
 
 }  // namespace strata::host

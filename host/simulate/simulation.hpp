@@ -48,6 +48,8 @@ struct SimulatedWork {
   Stream stream = Stream::compute;
   /// The task of a compute stream; else the kind and the name of the instruction.
   std::string name;
+  /// Index of the task.
+  int task = 0;
   int micro_batch = -1;
   double begin = 0;
   double end = 0;
@@ -57,6 +59,25 @@ struct Simulation {
   double seconds = 0;
   std::vector<SimulatedRank> ranks;  ///< by program
   std::vector<SimulatedWork> works;  ///< if recorded
+};
+
+/// Cores that all ranks of a run share. Then kernels, collectives and messages are work for cores.
+struct CorePool {
+  /// 0: each rank has a device of its own.
+  double cores = 0;
+  /// Threads of a rank's kernels.
+  double threads = 1;
+};
+
+/// How a step is simulated.
+struct SimulationSettings {
+  CorePool pool = {};
+  /// Whether Simulation::works is filled.
+  bool records = false;
+  /// Standard deviation of a kernel's time, as a share of it. Each run of kernels between two waits draws a factor,
+  /// those of many kernels a smaller one, and a class of many ranks that of its slowest rank.
+  double spread = 0;
+  std::uint64_t seed = 0;
 };
 
 /// Executes `step` of all programs with a clock. One rank stands for its class, as in StepClock.
@@ -69,7 +90,8 @@ struct Simulation {
 ///   block.
 /// - A kernel beside which a collective runs takes TimedProgram::collective_slowdown as long. The compute stream makes
 ///   up for it when the collective is awaited.
+/// - If ranks share cores, work takes longer while there is more of it than cores.
 [[nodiscard]] Simulation simulate(const std::vector<TimedProgram>& programs, const std::vector<int>& class_of_rank,
-                                  std::uint64_t step, bool records = false);
+                                  std::uint64_t step, const SimulationSettings& settings = {});
 
 }  // namespace strata::host

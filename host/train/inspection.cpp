@@ -10,6 +10,7 @@
 #include "huggingface/initial_values.hpp"
 #include "runtime/rank_threads.hpp"
 #include "simulate/described_device.hpp"
+#include "simulate/measured.hpp"
 
 namespace strata::host {
 namespace {
@@ -60,7 +61,8 @@ void find_device(Inspection& inspection) {
   const int ranks = setup.stack.mesh.rank_count();
   if (inspection.cluster) {
     inspection.device_bytes = inspection.cluster->least_memory_bytes(ranks);
-    inspection.device = described_device(inspection.device_text(), inspection.device_bytes, *setup.ops);
+    inspection.device = described_device(inspection.device_text(), inspection.device_bytes, *setup.ops,
+                                         measured_ops(*inspection.cluster));
     inspection.remarks.emplace_back(
         "the workspaces of kernels are not counted, because the cluster's devices are not asked for them");
   } else {

@@ -243,6 +243,7 @@ class Trainer::Rank {
   void report(const StepRecord& record) {
     if (!leads()) return;
     trainer_.tokens_per_second_.add(record.tokens_per_second);
+    trainer_.step_seconds_.add(record.seconds);
     trainer_.summary_.step = record.step;
     if (!record.skipped) trainer_.summary_.loss = record.loss;
     trainer_.observer_.step(record);
@@ -387,6 +388,7 @@ TrainingSummary Trainer::run() {
   }
   if (checkpoint_failure_) throw RuntimeError(*checkpoint_failure_ + "; " + describe_newest(store_.directory()));
   summary_.median_tokens_per_second = tokens_per_second_.value();
+  summary_.median_step_seconds = step_seconds_.value();
   summary_.peak_resident_bytes = peak_resident_bytes();
   return summary_;
 }

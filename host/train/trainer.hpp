@@ -224,6 +224,7 @@ class Trainer {
   /// Filled by the thread of the process's first rank, but losses and steps only by that of the first rank.
   TrainingSummary summary_;
   SteadyMedian tokens_per_second_;
+  SteadyMedian step_seconds_;
 };
 
 }  // namespace strata::host

@@ -26,8 +26,9 @@ std::vector<LogLine> read_log(const std::filesystem::path& path) {
     if (record.value("event", json()) == json("checkpoint")) continue;
     record.erase("time");
     record.erase("host");
-    for (const char* key : {"tokens_per_second", "model_flops_per_second", "mfu", "arena_bytes", "rss_bytes",
-                            "step_seconds", "wait_seconds", "data_wait_seconds", "median_tokens_per_second"}) {
+    for (const char* key :
+         {"tokens_per_second", "model_flops_per_second", "mfu", "arena_bytes", "rss_bytes", "step_seconds",
+          "wait_seconds", "data_wait_seconds", "median_tokens_per_second", "median_step_seconds"}) {
       record.erase(key);
     }
     // A summary is of the last start.

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "simulate/kernel_cost.hpp"
 #include "simulated_cluster.hpp"
@@ -79,24 +80,35 @@ TEST(KernelCost, MeasuredPointsCountFirst) {
   host::DeviceDescription measured = device();
   measured.points = {{.work = "gelu", .shape = {1000}, .seconds = 1e-3},
                      {.work = "gelu", .shape = {100000}, .seconds = 1e-1}};
-  KernelWork work{.name = "gelu", .bytes = 8, .elements = 1000};
+  KernelWork work{.name = "gelu", .bytes = 1000};
   EXPECT_NEAR(host::kernel_seconds(measured, work), 1e-3, 1e-9);
-  work.elements = 10000;
+  work.bytes = 10000;
   EXPECT_NEAR(host::kernel_seconds(measured, work), 1e-2, 1e-8);
-  work.elements = 1000000;
+  work.bytes = 1000000;
   EXPECT_NEAR(host::kernel_seconds(measured, work), 1, 1e-6);
-  work.elements = 1;
+  work.bytes = 1;
   EXPECT_NEAR(host::kernel_seconds(measured, work), 1e-3, 1e-9) << "less work than measured takes no less time";
   work.name = "tanh";
-  EXPECT_NEAR(host::kernel_seconds(measured, work), 8 / 2e12, 1e-15);
+  EXPECT_NEAR(host::kernel_seconds(measured, work), 1 / 2e12, 1e-15);
+}
+
+/// The rate of a product lies between those of the shapes around it, and is nearly that of a near one.
+TEST(KernelCost, ProductsHaveTheRatesOfMeasuredShapes) {
+  host::DeviceDescription measured = device();
+  measured.points = {{.work = "linear", .shape = {1, 100, 100, 100}, .seconds = 1e-3},
+                     {.work = "linear", .shape = {1, 100, 400, 100}, .seconds = 2e-3}};
+  EXPECT_NEAR(host::kernel_seconds(measured, product(100, 100, 100)), 1e-3, 1e-9);
+  EXPECT_NEAR(host::kernel_seconds(measured, product(100, 400, 100)), 2e-3, 1e-9);
+  EXPECT_NEAR(host::kernel_seconds(measured, product(100, 200, 100)), 2e-3 / std::sqrt(2), 1e-9);
+  EXPECT_NEAR(host::kernel_seconds(measured, product(100, 102, 100)), 1.02e-3, 1e-5);
 }
 
 /// Two ranks share a CPU. Points of two busy ranks are as measured; others are in proportion.
 TEST(KernelCost, RanksShareCores) {
   host::DeviceDescription shared = device();
-  KernelWork work{.name = "gelu", .bytes = 2e12, .elements = 1000};
+  KernelWork work{.name = "gelu", .bytes = 2e12};
   EXPECT_NEAR(host::kernel_seconds(shared, work, 2), 2, 1e-9);
-  shared.points = {{.work = "gelu", .shape = {1000}, .busy = 2, .seconds = 3}};
+  shared.points = {{.work = "gelu", .shape = {2000000000000}, .busy = 2, .seconds = 3}};
   EXPECT_NEAR(host::kernel_seconds(shared, work, 2), 3, 1e-9);
   EXPECT_NEAR(host::kernel_seconds(shared, work, 4), 6, 1e-9);
 }

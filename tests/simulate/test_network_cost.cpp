@@ -18,7 +18,7 @@ std::vector<int> every(int step, int count) {
 class Network : public ::testing::Test {
  protected:
   [[nodiscard]] double collective(CollectiveKind kind, double bytes, const std::vector<int>& ranks) const {
-    return network_.collective_seconds(kind, bytes, network_.placement(ranks));
+    return network_.collective_seconds(kind, DType::f32, bytes, network_.placement(ranks));
   }
 
   host::Cluster cluster_ = round_cluster(4);
@@ -49,7 +49,8 @@ TEST_F(Network, SmallMessagesTakeTheShortProtocol) {
 TEST_F(Network, AllReduceOverManyNodesTakesATree) {
   const host::Cluster wide = round_cluster(16);
   const host::NetworkCost network(wide, 128);
-  const double seconds = network.collective_seconds(CollectiveKind::all_reduce, 8, network.placement(every(8, 16)));
+  const double seconds =
+      network.collective_seconds(CollectiveKind::all_reduce, DType::f32, 8, network.placement(every(8, 16)));
   EXPECT_NEAR(seconds, 5e-6 + 2 * 4 * 2e-6, 1e-8);
 }
 
@@ -70,6 +71,17 @@ TEST_F(Network, MeasuredCollectivesCountFirst) {
   cluster_.groups.front().device.points = {{.work = "all_reduce", .shape = {1000}, .ranks = 4, .seconds = 0.5}};
   EXPECT_NEAR(collective(CollectiveKind::all_reduce, 1000, every(1, 4)), 0.5, 1e-9);
   EXPECT_LT(collective(CollectiveKind::all_reduce, 1000, every(1, 8)), 0.1);
+}
+
+/// Of groups of two among 32 ranks, the points of the most busy ranks are the nearest. Eight of them shared two cores.
+TEST_F(Network, MeasuredCollectivesKnowWhoSharedTheCores) {
+  host::NodeGroup& node = cluster_.groups.front();
+  node.cores = 2;
+  node.device.points = {{.work = "all_reduce", .shape = {1000}, .ranks = 2, .busy = 2, .seconds = 0.5},
+                        {.work = "all_reduce", .shape = {1000}, .ranks = 2, .busy = 8, .seconds = 1},
+                        {.work = "all_reduce", .dtype = DType::f16, .shape = {1000}, .ranks = 4, .seconds = 7}};
+  EXPECT_NEAR(collective(CollectiveKind::all_reduce, 1000, every(1, 2)), 0.25, 1e-9);
+  EXPECT_LT(collective(CollectiveKind::all_reduce, 1000, every(1, 4)), 0.1) << "points of another type do not count";
 }
 
 TEST_F(Network, RefusesMoreRanksThanDevices) { EXPECT_THROW(host::NetworkCost(cluster_, 33), ConfigurationError); }

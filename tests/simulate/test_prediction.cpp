@@ -84,6 +84,19 @@ TEST_F(Prediction, RefusesAClusterWithTooFewDevices) {
   EXPECT_THROW((void)predict(round_cluster(3)), ConfigurationError);
 }
 
+/// Everybody waits for the slowest of 32 ranks, so varying kernels cost time. Less variation costs less.
+TEST_F(Prediction, VaryingKernelsCostTime) {
+  const host::Cluster cluster = round_cluster(4);
+  const auto spread = [&](double share) {
+    return host::simulate_spread(step_.compiled, *step_.setup.ops, cluster, {.share = share, .repeats = 20});
+  };
+  EXPECT_NEAR(spread(0).front(), predict(cluster).seconds, 1e-12);
+  EXPECT_EQ(spread(0).front(), spread(0).back());
+  EXPECT_GT(spread(0.1).front(), spread(0).back());
+  EXPECT_GT(spread(0.3).at(10), spread(0.1).at(10));
+  EXPECT_EQ(spread(0.1), spread(0.1));
+}
+
 /// Kernels beside the gradient reduction run slower.
 TEST_F(Prediction, CollectivesSlowKernelsDown) {
   host::Cluster cluster = round_cluster(4);

@@ -93,6 +93,20 @@ TEST_F(TrainCommandTest, WritesLogResultAndCheckpoint) {
   EXPECT_EQ(CheckpointReader(find_checkpoint(path("output"))).run().step, 5U);
 }
 
+TEST_F(TrainCommandTest, LogsPredictionAndMeasurementOfAKnownCluster) {
+  std::ofstream(config_, std::ios::app) << "\n[cluster]\nbased_on = \"two-core\"\n";
+  const CommandResult result = run_command(train({"--steps", "5", "--log-json", path("log")}));
+  ASSERT_EQ(result.exit_code, 0) << result.messages;
+  const json summary = log_lines(path("log")).back();
+  EXPECT_GT(summary.at("median_step_seconds"), 0);
+  EXPECT_GT(summary.at("predicted_step_seconds"), 0);
+  EXPECT_THAT(result.out, HasSubstr(" ms, predicted "));
+  std::ofstream(config_, std::ios::app) << "nodes = 0\n";
+  const CommandResult wrong = run_command(train({"--steps", "2", "--overwrite"}));
+  EXPECT_EQ(wrong.exit_code, 0) << "training needs no cluster";
+  EXPECT_THAT(wrong.messages, HasSubstr("the time of a step is not predicted: "));
+}
+
 TEST_F(TrainCommandTest, KilledAgainAndAgainARunEndsAsIfNeverStopped) {
   const auto run = [&](const std::string& log, const std::string& output) {
     return train({"--steps", "300", "--set", "run.checkpoint_every=10", "--log-json", log, "--resume", "auto"}, output);

@@ -53,7 +53,7 @@ TEST(TrainingLog, WritesAnObjectALine) {
                     .pause_seconds = 0.5,
                     .wait_seconds = 0.25,
                     .write_seconds = 2});
-    log.summary({3, 2.5, 2.25, 900, 1 << 20, {10, 20}, {10, 20}});
+    log.summary({3, 2.5, 2.25, 900, 0.5, 0.25, 1 << 20, {10, 20}, {10, 20}});
     log.message({false, "the disk 'x\xff' is nearly full"});
     log.message({true, "the disk is full"});
   }
@@ -71,6 +71,7 @@ TEST(TrainingLog, WritesAnObjectALine) {
   EXPECT_EQ(lines[2], json::parse(R"({"event":"checkpoint","step":3,"path":"checkpoints/step-00000003","bytes":4096,
                                       "pause_seconds":0.5,"wait_seconds":0.25,"write_seconds":2.0})"));
   EXPECT_EQ(lines[3], json::parse(R"({"event":"summary","step":3,"median_tokens_per_second":900.0,
+                                      "median_step_seconds":0.5,"predicted_step_seconds":0.25,
                                       "peak_rss_bytes":1048576,"planned_peak_bytes":[10,20],
                                       "arena_peak_bytes":[10,20],"eval_loss":2.25})"));
 }

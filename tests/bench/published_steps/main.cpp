@@ -117,7 +117,7 @@ double passes_seconds(const CompiledRow& row, const host::Cluster& cluster) {
       for (host::InstructionTime& time : program.tasks[task]) time.seconds = 0;
     }
   }
-  return host::simulate(timed.programs, row.compiled().class_of_rank, 0).seconds;
+  return host::simulate(timed.programs, row.compiled().class_of_rank, 0, {.pool = timed.pool}).seconds;
 }
 
 /// The share of the peak in large products with which `seconds` gives the measured time.

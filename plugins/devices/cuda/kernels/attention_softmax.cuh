@@ -210,8 +210,8 @@ __device__ __forceinline__ void load_statistics(QueryStatistic<Real>* to, const 
 }
 
 /// Replaces the scores of a tile by p, and d_o · v by d_score. With dropout, replaces the scores by p m without m's
-/// constant factor. Where scores may be capped, d_score is times the slope of the cap.
-template <Rows Meaning, int Keys, bool HasDropout, bool MayCap = false, class Scores>
+/// constant factor. Where scores are capped, d_score is times the slope of the cap.
+template <Rows Meaning, int Keys, bool IsGeneral, class Scores>
 __device__ __forceinline__ void differentiate(Scores& scores, Scores& value_products, const AttentionShape& shape,
                                               const QueryStatistic<typename Scores::Real>* statistics,
                                               [[maybe_unused]] const std::uint32_t* kept) {
@@ -219,6 +219,7 @@ __device__ __forceinline__ void differentiate(Scores& scores, Scores& value_prod
   const auto binary_scale = shape.binary_scale.template as<Real>();
   [[maybe_unused]] const auto cap = shape.product_cap.template as<Real>();
   [[maybe_unused]] const auto kept_factor = shape.dropout.kept_factor.template as<Real>();
+  [[maybe_unused]] const bool has_dropout = shape.dropout.threshold != 0;
   constexpr bool kQueryRows = Meaning == Rows::are_queries;
 #pragma unroll
   for (int i = 0; i < (kQueryRows ? Scores::kRows : Scores::kColumns); ++i) {
@@ -231,14 +232,14 @@ __device__ __forceinline__ void differentiate(Scores& scores, Scores& value_prod
       const Real probability = fast_exp2(score * binary_scale - of_query.log_sum);
       [[maybe_unused]] const Real capped = score;
       score = probability;
-      if constexpr (HasDropout) {
+      if constexpr (IsGeneral) {
         const int key = kQueryRows ? Scores::column(j) : recomputed(Scores::row(j));
-        const bool keeps = is_kept<Keys>(kept, query, key);
+        const bool keeps = !has_dropout || is_kept<Keys>(kept, query, key);
         score = keeps ? probability : Real{0};
         value_product = keeps ? value_product * kept_factor : Real{0};
       }
       value_product = probability * (value_product - of_query.product);
-      if constexpr (MayCap) {
+      if constexpr (IsGeneral) {
         if (cap != 0) value_product *= soft_cap_slope(capped, cap);
       }
     }

@@ -56,13 +56,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     wait_copies<0>();
     // Its barriers show the statistics to all threads.
     Scores score_gradients = multiply_transposed(memory, gradients, first_query, values, first_key);
-    if (has_dropout) {
-      differentiate<Rows::are_queries, kTile, true, false>(scores, score_gradients, shape, memory.statistics,
-                                                           memory.kept);
-    } else {
-      differentiate<Rows::are_queries, kTile, false, false>(scores, score_gradients, shape, memory.statistics,
-                                                            memory.kept);
-    }
+    differentiate<Rows::are_queries, kTile, true>(scores, score_gradients, shape, memory.statistics, memory.kept);
 #pragma unroll
     for (int r = 0; r < Scores::kRows; ++r) {
 #pragma unroll

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/attention_bias.cuh"
 #include "kernels/attention_fragment.cuh"
 #include "kernels/attention_mask.cuh"
 #include "kernels/attention_softmax.cuh"
@@ -31,20 +32,20 @@ struct AttentionTiling {
   static constexpr std::size_t kPlacesBytes = sizeof(TilePlaces<kRows>) + 2 * sizeof(TilePlaces<kColumns>);
 
   // Shared memory: tiles of rows; two stages of two tiles of columns; places; statistics; two stages of kept bits.
-  static constexpr std::size_t forward_bytes(bool has_dropout) {
-    return kRowBytes + 4 * kColumnBytes + kPlacesBytes + (has_dropout ? 2 * kKeptBytes : 0);
+  static constexpr std::size_t forward_bytes(bool is_general) {
+    return kRowBytes + 4 * kColumnBytes + kPlacesBytes + (is_general ? 2 * kKeptBytes : 0);
   }
-  static constexpr std::size_t query_gradient_bytes(bool has_dropout) {
-    return kRowBytes + kRowStatisticsBytes + forward_bytes(has_dropout);
+  static constexpr std::size_t query_gradient_bytes(bool is_general) {
+    return kRowBytes + kRowStatisticsBytes + forward_bytes(is_general);
   }
-  static constexpr std::size_t key_gradient_bytes(bool has_dropout) {
-    return kRowBytes + 2 * kColumnStatisticsBytes + forward_bytes(has_dropout);
+  static constexpr std::size_t key_gradient_bytes(bool is_general) {
+    return kRowBytes + 2 * kColumnStatisticsBytes + forward_bytes(is_general);
   }
 };
 
 /// Grid: tiles of queries, heads, samples.
-template <class T, class Tiling, bool HasDropout>
-__global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
+template <class T, class Tiling, bool IsGeneral>
+__global__ void __launch_bounds__(Tiling::kThreads, IsGeneral ? 1 : Tiling::kBlocks)
     attention_kernel(const __grid_constant__ AttentionShape shape, const T* q, const T* k, const T* v, void* o,
                      float* log_sum_exponential) {
   constexpr int kThreads = Tiling::kThreads;
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
     if (!tile.is_whole) key_places[stage].template load<Rows::are_keys, kThreads>(shape, sample, first_key);
     key_tile_of(stage).template load<kThreads>(keys, first_key);
     value_tile_of(stage).template load<kThreads>(values, first_key);
-    if constexpr (HasDropout) {
+    if (IsGeneral && shape.dropout.threshold != 0) {
       draw_kept_bits<kThreads, kQueries, kKeys>(kept_of(stage), shape, sample, head, first_query, first_key);
     }
   };
@@ -99,9 +100,13 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
     load_tile(next, stage ^ 1);
     commit_copies();
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile_of(stage));
+    if constexpr (IsGeneral) {
+      cap_scores(scores, shape);
+      add_bias<Rows::are_queries, T>(scores, shape, head, first_query, tile.index * kKeys);
+    }
     if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, query_places, key_places[stage]);
     softmax.add(scores, output);
-    if constexpr (HasDropout) drop<kKeys>(scores, kept_of(stage));
+    if (IsGeneral && shape.dropout.threshold != 0) drop<kKeys>(scores, kept_of(stage));
     multiply_add<T>(output, scores, value_tile_of(stage));
     tile = next;
   }
@@ -126,8 +131,8 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
 /// The gradients of keys and values. The queries of all heads that read the block's keys are its columns. Scores are
 /// computed transposed, because their register layout is then that of the left factors of both gradients. Grid: tiles
 /// of keys, heads of keys, samples.
-template <class T, class Tiling, bool HasDropout>
-__global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
+template <class T, class Tiling, bool IsGeneral>
+__global__ void __launch_bounds__(Tiling::kThreads, IsGeneral ? 1 : Tiling::kBlocks)
     attention_key_gradient_kernel(const __grid_constant__ AttentionShape shape, const T* q, const T* k, const T* v,
                                   const QueryStatistic<float>* statistics, const T* d_o, void* d_k, void* d_v) {
   constexpr int kThreads = Tiling::kThreads;
@@ -167,7 +172,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
     gradient_tile_of(stage).template load<kThreads>(query_rows(shape, d_o, sample, head), first_query);
     load_statistics<kThreads, kQueries>(statistics_of(stage), statistics + shape.statistics(sample, head), first_query,
                                         shape.queries);
-    if constexpr (HasDropout) {
+    if (IsGeneral && shape.dropout.threshold != 0) {
       draw_kept_bits<kThreads, kQueries, kKeys>(kept_of(stage), shape, sample, head, first_query, first_key);
     }
   };
@@ -193,10 +198,14 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
     const QueryTile query_tile = query_tile_of(stage);
     const QueryTile gradient_tile = gradient_tile_of(stage);
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(key_tile, query_tile);
+    if constexpr (IsGeneral) {
+      cap_scores(scores, shape);
+      add_bias<Rows::are_keys, T>(scores, shape, step.head, step.first_query(), first_key);
+    }
     if (!step.is_whole) hide<Rows::are_keys>(scores, shape, key_places, query_places[stage]);
     Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(value_tile, gradient_tile);
-    differentiate<Rows::are_keys, kKeys, HasDropout>(scores, value_products, shape, statistics_of(stage),
-                                                     kept_of(stage));
+    differentiate<Rows::are_keys, kKeys, IsGeneral>(scores, value_products, shape, statistics_of(stage),
+                                                    kept_of(stage));
     multiply_add<T>(value_sum, scores, gradient_tile);
     multiply_add<T>(key_sum, value_products, query_tile);
     step = next;
@@ -218,8 +227,8 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
 
 /// The gradient of queries. This kernel and that of key gradients both recompute probabilities, so that no two blocks
 /// add to the same number and sums have one order. Grid: tiles of queries, heads, samples.
-template <class T, class Tiling, bool HasDropout>
-__global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
+template <class T, class Tiling, bool IsGeneral>
+__global__ void __launch_bounds__(Tiling::kThreads, IsGeneral ? 1 : Tiling::kBlocks)
     attention_query_gradient_kernel(const __grid_constant__ AttentionShape shape, const T* q, const T* k, const T* v,
                                     const QueryStatistic<float>* statistics, const T* d_o, void* d_q) {
   constexpr int kThreads = Tiling::kThreads;
@@ -255,7 +264,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
     if (!tile.is_whole) key_places[stage].template load<Rows::are_keys, kThreads>(shape, sample, first_key);
     key_tile_of(stage).template load<kThreads>(keys, first_key);
     value_tile_of(stage).template load<kThreads>(values, first_key);
-    if constexpr (HasDropout) {
+    if (IsGeneral && shape.dropout.threshold != 0) {
       draw_kept_bits<kThreads, kQueries, kKeys>(kept_of(stage), shape, sample, head, first_query, first_key);
     }
   };
@@ -279,9 +288,13 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
     load_tile(next, stage ^ 1);
     commit_copies();
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile_of(stage));
+    if constexpr (IsGeneral) {
+      cap_scores(scores, shape);
+      add_bias<Rows::are_queries, T>(scores, shape, head, first_query, tile.index * kKeys);
+    }
     if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, query_places, key_places[stage]);
     Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(gradient_tile, value_tile_of(stage));
-    differentiate<Rows::are_queries, kKeys, HasDropout>(scores, value_products, shape, own_statistics, kept_of(stage));
+    differentiate<Rows::are_queries, kKeys, IsGeneral>(scores, value_products, shape, own_statistics, kept_of(stage));
     multiply_add<T>(sum, value_products, key_tile_of(stage));
     tile = next;
   }
@@ -321,28 +334,31 @@ struct AttentionTilings<kWideHead, 32> {
   using KeyGradient = AttentionTiling<kWideHead, 1, 4, 32, 2>;
 };
 
-/// Calls function.operator()<HasDropout>().
+/// Calls function.operator()<IsGeneral>(). Only the general kernels know dropout, caps and biases, which take
+/// registers.
 template <class Function>
-void with_dropout(const AttentionShape& shape, const Function& function) {
-  if (shape.dropout.threshold != 0) return function.template operator()<true>();
+void with_generality(const AttentionShape& shape, const Function& function) {
+  const bool is_general = shape.dropout.threshold != 0 || shape.product_cap.wide != 0 || shape.bias != nullptr;
+  if (is_general) return function.template operator()<true>();
   function.template operator()<false>();
 }
 
 template <class T, int Width, int Columns>
-std::size_t MatrixUnits<T, Width, Columns>::shared_bytes(bool has_dropout) {
+std::size_t MatrixUnits<T, Width, Columns>::shared_bytes(bool is_general) {
   using Tilings = AttentionTilings<Width, Columns>;
-  return std::max({Tilings::Forward::forward_bytes(has_dropout),
-                   Tilings::QueryGradient::query_gradient_bytes(has_dropout),
-                   Tilings::KeyGradient::key_gradient_bytes(has_dropout)});
+  return std::max({Tilings::Forward::forward_bytes(is_general),
+                   Tilings::QueryGradient::query_gradient_bytes(is_general),
+                   Tilings::KeyGradient::key_gradient_bytes(is_general)});
 }
 
 template <class T, int Width, int Columns>
 void MatrixUnits<T, Width, Columns>::forward(const AttentionPlan& plan, const KernelArguments& arguments) {
   using Tiling = typename AttentionTilings<Width, Columns>::Forward;
-  with_dropout(plan.shape(), [&]<bool HasDropout>() {
-    launch(attention_kernel<T, Tiling, HasDropout>,
-           plan.by_queries(Tiling::kRows, Tiling::kThreads, Tiling::forward_bytes(HasDropout)), arguments.stream,
-           plan.at(arguments), in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2), arguments.results[0],
+  const AttentionShape shape = plan.at(arguments);
+  with_generality(shape, [&]<bool IsGeneral>() {
+    launch(attention_kernel<T, Tiling, IsGeneral>,
+           plan.by_queries(Tiling::kRows, Tiling::kThreads, Tiling::forward_bytes(IsGeneral)), arguments.stream, shape,
+           in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2), arguments.results[0],
            out<float>(arguments, 1));
   });
 }
@@ -352,13 +368,13 @@ void MatrixUnits<T, Width, Columns>::gradient(const AttentionPlan& plan, const A
                                               const GradientArguments<T>& given) {
   using Queries = typename AttentionTilings<Width, Columns>::QueryGradient;
   using Keys = typename AttentionTilings<Width, Columns>::KeyGradient;
-  with_dropout(shape, [&]<bool HasDropout>() {
-    launch(attention_query_gradient_kernel<T, Queries, HasDropout>,
-           plan.by_queries(Queries::kRows, Queries::kThreads, Queries::query_gradient_bytes(HasDropout)), given.stream,
+  with_generality(shape, [&]<bool IsGeneral>() {
+    launch(attention_query_gradient_kernel<T, Queries, IsGeneral>,
+           plan.by_queries(Queries::kRows, Queries::kThreads, Queries::query_gradient_bytes(IsGeneral)), given.stream,
            shape, given.q, given.k, given.v, given.statistics, given.d_o, given.d_q);
-    launch(attention_key_gradient_kernel<T, Keys, HasDropout>,
-           plan.by_keys(Keys::kRows, Keys::kThreads, Keys::key_gradient_bytes(HasDropout)), given.stream, shape,
-           given.q, given.k, given.v, given.statistics, given.d_o, given.d_k, given.d_v);
+    launch(attention_key_gradient_kernel<T, Keys, IsGeneral>,
+           plan.by_keys(Keys::kRows, Keys::kThreads, Keys::key_gradient_bytes(IsGeneral)), given.stream, shape, given.q,
+           given.k, given.v, given.statistics, given.d_o, given.d_k, given.d_v);
   });
 }
 

@@ -96,13 +96,7 @@ __global__ void __launch_bounds__(kPlainThreads)
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, head, first_query, first_key);
     }
     Scores value_products = multiply_transposed(memory, gradients, first_query, values, first_key);
-    if (has_dropout) {
-      differentiate<Rows::are_queries, kTile, true, true>(scores, value_products, shape, memory.statistics,
-                                                          memory.kept);
-    } else {
-      differentiate<Rows::are_queries, kTile, false, true>(scores, value_products, shape, memory.statistics,
-                                                           memory.kept);
-    }
+    differentiate<Rows::are_queries, kTile, true>(scores, value_products, shape, memory.statistics, memory.kept);
     multiply_add(sum, memory, value_products, keys, first_key);
   }
 #pragma unroll
@@ -153,11 +147,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     add_bias<Rows::are_keys, T>(scores, shape, step.head, first_query, first_key);
     if (!step.is_whole) hide<Rows::are_keys>(scores, shape, *memory.key_places, *memory.query_places);
     Scores value_products = multiply_transposed(memory, values, first_key, gradients, first_query);
-    if (has_dropout) {
-      differentiate<Rows::are_keys, kTile, true, true>(scores, value_products, shape, memory.statistics, memory.kept);
-    } else {
-      differentiate<Rows::are_keys, kTile, false, true>(scores, value_products, shape, memory.statistics, memory.kept);
-    }
+    differentiate<Rows::are_keys, kTile, true>(scores, value_products, shape, memory.statistics, memory.kept);
     multiply_add(value_sum, memory, scores, gradients, first_query);
     multiply_add(key_sum, memory, value_products, queries, first_query);
   }

@@ -137,7 +137,7 @@ struct GradientArguments {
 template <class T, int Width, int Columns>
 struct MatrixUnits {
   /// The most shared memory that a block of these kernels asks for.
-  static std::size_t shared_bytes(bool has_dropout);
+  static std::size_t shared_bytes(bool is_general);
   static void forward(const AttentionPlan& plan, const KernelArguments& arguments);
   static void gradient(const AttentionPlan& plan, const AttentionShape& shape, const GradientArguments<T>& given);
 };

@@ -64,18 +64,16 @@ PreparedKernel with_units(const OpInstance& op, const CudaEnvironment& environme
     using Wide = MatrixUnits<T, kWideHead, 64>;
     using WideWithLess = MatrixUnits<T, kWideHead, 32>;
     const std::int64_t width = columns(op.operands[0]);
-    const bool has_dropout = op.attributes.number("dropout") > 0;
+    const bool is_general = op.attributes.number("dropout") > 0 || attention_scores(op).cap > 0 || has_bias(op);
     const std::size_t shared = environment.shared_bytes_per_block();
-    // Kernels on matrix units have no registers to spare for caps and biases.
-    if (attention_scores(op).cap > 0 || has_bias(op)) return function.template operator()<PlainUnits<T>>();
-    if (width <= kNarrowHead && Narrow::shared_bytes(has_dropout) <= shared) {
+    if (width <= kNarrowHead && Narrow::shared_bytes(is_general) <= shared) {
       return function.template operator()<Narrow>();
     }
     // A multiprocessor is busy only with two blocks or more.
-    if (width <= kWideHead && 2 * Wide::shared_bytes(has_dropout) <= shared) {
+    if (width <= kWideHead && 2 * Wide::shared_bytes(is_general) <= shared) {
       return function.template operator()<Wide>();
     }
-    if (width <= kWideHead && WideWithLess::shared_bytes(has_dropout) <= shared) {
+    if (width <= kWideHead && WideWithLess::shared_bytes(is_general) <= shared) {
       return function.template operator()<WideWithLess>();
     }
   }

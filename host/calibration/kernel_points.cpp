@@ -1,0 +1,119 @@
+#include "calibration/kernel_points.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <numeric>
+#include <utility>
+
+#include "calibration/silent_world.hpp"
+#include "compiler/program/instructions.hpp"
+#include "runtime/initialize.hpp"
+#include "runtime/rank_threads.hpp"
+#include "simulate/kernel_work.hpp"
+
+namespace strata::host {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Steps that are timed at least, after one that warms up, and the time that all of them take at least.
+constexpr int kLeastSteps = 3;
+constexpr std::chrono::milliseconds kLeastTime{400};
+
+/// What the ranks measured.
+struct RankTimes {
+  std::mutex mutex;
+  TimedDevice::Times kernels;
+  double gap = std::numeric_limits<double>::max();
+};
+
+std::size_t instruction_count(const Program& program) {
+  std::size_t count = 0;
+  for (const TaskInstance& at : program.schedule) {
+    count += program.tasks[static_cast<std::size_t>(at.task)].instructions.size();
+  }
+  return count;
+}
+
+int first_rank(const Compiled& compiled, int number) {
+  const auto found = std::find(compiled.class_of_rank.begin(), compiled.class_of_rank.end(), number);
+  return static_cast<int>(found - compiled.class_of_rank.begin());
+}
+
+/// Trains on one rank, whose device is a TimedDevice.
+void train(const TimedStep& step, int rank, TimedDevice& device, Communicator& communicator, RankTimes& times) {
+  const Program& program = step.compiled.program(rank);
+  const MemoryPlan& plan = step.compiled.plan(rank);
+  Executor executor(program, plan, rank, 0, device, communicator, std::make_shared<Arena>(device, plan.arena_bytes),
+                    make_offload_memory(plan.offload, step.offload));
+  initialize(executor, 0);
+  initialize_constants(executor, 0);
+  executor.run(0, 0, step.inputs);
+  static_cast<void>(device.take_times());
+  const Clock::time_point begin = Clock::now();
+  int steps = 0;
+  while (steps < kLeastSteps || Clock::now() - begin < kLeastTime) {
+    executor.run(static_cast<std::uint64_t>(++steps), 0, step.inputs);
+  }
+  double rest = std::chrono::duration<double>(Clock::now() - begin).count();
+  const std::lock_guard lock(times.mutex);
+  for (const auto& [key, seconds] : device.take_times()) {
+    rest -= std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    std::vector<double>& all = times.kernels[key];
+    all.insert(all.end(), seconds.begin(), seconds.end());
+  }
+  times.gap = std::min(times.gap, std::max(rest, 0.0) / steps / static_cast<double>(instruction_count(program)));
+}
+
+/// The median leaves out what other programs of the machine disturbed.
+double median(std::vector<double> seconds) {
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
+}
+
+}  // namespace
+
+void KernelPoints::time(const TimedStep& step, int number, int busy) {
+  const int rank = first_rank(step.compiled, number);
+  SilentWorld world(busy);
+  RankTimes times;
+  run_rank_threads(
+      world, [&](int index) { return std::make_shared<TimedDevice>(machine_.make_device(index, busy)); },
+      [&](Device& device, Communicator& communicator) {
+        train(step, rank, dynamic_cast<TimedDevice&>(device), communicator, times);
+      });
+  add(step, number, busy, times.kernels);
+  has_gap_ = true;
+  gap_ = std::min(gap_, times.gap);
+}
+
+void KernelPoints::add(const TimedStep& step, int number, int busy, const TimedDevice::Times& times) {
+  const Program& program = step.compiled.programs[static_cast<std::size_t>(number)];
+  std::vector<double> runs(program.tasks.size());
+  for (const TaskInstance& at : program.schedule) ++runs[static_cast<std::size_t>(at.task)];
+  const Coordinates place = program.mesh.coordinates(first_rank(step.compiled, number));
+  for (std::size_t task = 0; task < program.tasks.size(); ++task) {
+    for (const Instruction& instruction : program.tasks[task].instructions) {
+      if (!instruction.is<Compute>()) continue;
+      const auto found = times.find(kernel_key(describe_instruction(program, instruction, place, 0)));
+      if (found == times.end() || found->second.empty()) continue;
+      const KernelWork work = kernel_work(step.ops, program, instruction);
+      Sum& sum = sums_[{work.name, work.dtype, work.shape(), busy}];
+      sum.seconds += runs[task] * median(found->second);
+      sum.count += runs[task];
+    }
+  }
+}
+
+std::vector<MeasuredPoint> KernelPoints::points() const {
+  std::vector<MeasuredPoint> points;
+  for (const auto& [key, sum] : sums_) {
+    const auto& [name, dtype, shape, busy] = key;
+    if (sum.count > 0) points.push_back({name, dtype, shape, 1, busy, sum.seconds / sum.count});
+  }
+  return points;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,72 @@
+#include "calibration/timed_device.hpp"
+
+#include <chrono>
+#include <sstream>
+#include <utility>
+
+namespace strata::host {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Launches in a row on an asynchronous device.
+constexpr int kLaunchesInRow = 8;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+class TimedKernel final : public Kernel {
+ public:
+  TimedKernel(std::unique_ptr<Kernel> kernel, Device& device, std::vector<double>& times, int launches)
+      : kernel_(std::move(kernel)), device_(device), times_(times), launches_(launches) {}
+
+  void launch(const KernelArguments& arguments) override {
+    if (launches_ > 1) {
+      kernel_->launch(arguments);
+      device_.synchronize(StreamKind::compute);
+    }
+    const Clock::time_point begin = Clock::now();
+    for (int i = 0; i < launches_; ++i) kernel_->launch(arguments);
+    if (launches_ > 1) device_.synchronize(StreamKind::compute);
+    times_.push_back(seconds_since(begin) / launches_);
+  }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  Device& device_;
+  std::vector<double>& times_;
+  int launches_;
+};
+
+void describe(std::ostream& text, const std::vector<OperandDescription>& operands) {
+  for (const OperandDescription& operand : operands) {
+    text << ' ' << to_string(operand.dtype);
+    for (std::size_t i = 0; i < operand.shape.size(); ++i) text << ' ' << operand.dims[i] << '=' << operand.shape[i];
+  }
+}
+
+}  // namespace
+
+std::string kernel_key(const OpInstance& instance) {
+  std::ostringstream text;
+  text << instance.op << ' ' << to_string(instance.attributes) << (instance.accumulate ? " +=" : "");
+  describe(text, instance.operands);
+  text << " ->";
+  describe(text, instance.results);
+  return text.str();
+}
+
+TimedDevice::TimedDevice(std::shared_ptr<Device> inner)
+    : ForwardingDevice(std::move(inner)), is_asynchronous_(this->inner().record(StreamKind::compute) != nullptr) {}
+
+std::unique_ptr<Kernel> TimedDevice::prepare(const OpInstance& instance) {
+  return std::make_unique<TimedKernel>(inner().prepare(instance), inner(), times_[kernel_key(instance)],
+                                       is_asynchronous_ ? kLaunchesInRow : 1);
+}
+
+TimedDevice::Times TimedDevice::take_times() {
+  Times taken;
+  for (auto& [key, times] : times_) taken[key] = std::exchange(times, {});
+  return taken;
+}
+
+}  // namespace strata::host
