@@ -122,6 +122,7 @@ std::vector<OpCase> soft_cap_cases() {
           gradient,
           far,
           with_in_place(forward, 0),
+          with_in_place(gradient, 0),
           with_in_place(gradient, 1),
           with_accumulate(gradient),
           with_sizes(forward, kLargeSizes, "_large"),
