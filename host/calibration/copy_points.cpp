@@ -27,7 +27,7 @@ constexpr std::int64_t kLargeMessage = 16 << 20;
 /// Bytes that all repetitions of one measurement move, and bounds of the repetitions.
 constexpr std::int64_t kMovedBytes = 128 << 20;
 constexpr std::int64_t kLeastRepetitions = 3;
-constexpr std::int64_t kMostRepetitions = 200;
+constexpr std::int64_t kMostRepetitions = 30;
 
 std::int64_t repetitions(std::int64_t bytes) {
   return std::clamp(kMovedBytes / bytes, kLeastRepetitions, kMostRepetitions);
