@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -152,38 +153,39 @@ class Calibration {
 
   // --- kernels
 
-  /// Shares the time that is left among types and numbers of ranks. Each measures as large shapes as its time permits.
+  /// Shares the time that is left among precisions and numbers of ranks. Each measures as large shapes as its time
+  /// permits.
   void measure_samples() {
     std::vector<int> busy;
     for (int ranks = 1; is_busy_count(ranks); ranks *= 2) busy.push_back(ranks);
-    std::size_t parts = busy.size() * device_.peak_flops.size();
+    std::size_t parts = busy.size() * settings_.precisions.size();
     for (const int ranks : busy) {
-      for (const auto& [type, rate] : device_.peak_flops) {
+      for (const SamplePrecision& precision : settings_.precisions) {
         const double until = passed() + (settings_.seconds - passed()) / static_cast<double>(parts--);
-        measure_samples(ranks, type, until);
+        measure_samples(ranks, precision, until);
       }
     }
   }
 
-  void measure_samples(int busy, DType type, double until) {
-    double seconds = 0;
-    double flops = 0;
+  void measure_samples(int busy, const SamplePrecision& precision, double until) {
+    // Of the last size.
+    double rate = std::numeric_limits<double>::infinity();
     for (const SampleSizes& sizes : sample_sizes()) {
-      if (flops > 0 && passed() + seconds * sizes.step_flops() / flops > until) return;
-      report("kernels in " + std::string(to_string(type)) + ", width " + std::to_string(sizes.width()), busy);
+      const double flops = KernelPoints::kLeastSteps * sizes.step_flops();
+      if (passed() + flops / rate > until) return;
+      report("kernels in " + precision.name + ", width " + std::to_string(sizes.width()), busy);
       const double begin = passed();
-      if (!measure_sample(sizes, type, busy)) return;
-      seconds = passed() - begin;
-      flops = sizes.step_flops();
+      if (!measure_sample(sizes, precision, busy)) return;
+      rate = flops / (passed() - begin);
     }
   }
 
-  /// \return false if the device does not support the type, or has too little memory.
-  bool measure_sample(const SampleSizes& sizes, DType type, int busy) {
+  /// \return false if the device does not support the precision, or has too little memory.
+  bool measure_sample(const SampleSizes& sizes, const SamplePrecision& precision, int busy) {
     CompileRequest request;
     request.model = std::make_shared<SampleModel>(sizes);
     request.registry = settings_.ops;
-    request.float_type = type;
+    request.strategies = precision.strategies;
     request.global_batch = request.micro_batch = sizes.batch;
     request.sizes = request.model->sizes();
     request.optimizer = settings_.optimizer;
@@ -193,6 +195,7 @@ class Calibration {
     try {
       compiled = compile(request);
     } catch (const Error&) {
+      if (precision.strategies.empty()) throw;
       return false;
     }
     // Half of the memory remains for other programs of the machine.

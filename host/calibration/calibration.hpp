@@ -1,15 +1,26 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "calibration/kernel_points.hpp"
 #include "cluster/cluster.hpp"
 #include "compiler/optimizer_groups.hpp"
+#include "compiler/stack.hpp"
 #include "setup/run_setup.hpp"
 
 namespace strata::host {
+
+/// The element types in which a sample model computes.
+struct SamplePrecision {
+  /// Such as "bf16".
+  std::string name;
+  /// What makes the model, which is of f32, compute so.
+  std::vector<NamedStrategy> strategies = {};
+};
 
 /// What is measured, and how long.
 struct CalibrationSettings {
@@ -19,11 +30,11 @@ struct CalibrationSettings {
   double seconds = 120;
   /// Told before each measurement: what share is done, and what is next.
   std::function<void(double share, const std::string& text)> progress = {};
-  /// Ops and optimizer of the sample models.
+  /// Ops, optimizer and precisions of the sample models. Precisions that the device does not support are left out.
   const OpRegistry* ops = nullptr;
   OptimizerSettings optimizer = {};
-  /// Runs whose kernels are timed. Empty: those of sample models are, in growing sizes and in each type that the device
-  /// supports.
+  std::vector<SamplePrecision> precisions = {{"f32"}};
+  /// Runs whose kernels are timed. Empty: those of sample models are, in growing sizes and in each precision.
   std::vector<const RunSetup*> runs = {};
   /// Stands for the data of the runs.
   std::optional<std::int64_t> vocab = {};

@@ -25,9 +25,9 @@ constexpr std::array<CollectiveKind, 5> kKinds{CollectiveKind::all_reduce, Colle
 constexpr std::int64_t kSmallMessage = 8;
 constexpr std::int64_t kLargeMessage = 16 << 20;
 /// Bytes that all repetitions of one measurement move, and bounds of the repetitions.
-constexpr std::int64_t kMovedBytes = 128 << 20;
+constexpr std::int64_t kMovedBytes = 32 << 20;
 constexpr std::int64_t kLeastRepetitions = 3;
-constexpr std::int64_t kMostRepetitions = 200;
+constexpr std::int64_t kMostRepetitions = 30;
 
 std::int64_t repetitions(std::int64_t bytes) {
   return std::clamp(kMovedBytes / bytes, kLeastRepetitions, kMostRepetitions);

@@ -17,8 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Steps that are timed at least, after one that warms up, and the time that all of them take at least.
-constexpr int kLeastSteps = 3;
+/// The time that all steps take at least.
 constexpr std::chrono::milliseconds kLeastTime{400};
 
 /// What the ranks measured.
@@ -53,7 +52,7 @@ void train(const TimedStep& step, int rank, TimedDevice& device, Communicator& c
   static_cast<void>(device.take_times());
   const Clock::time_point begin = Clock::now();
   int steps = 0;
-  while (steps < kLeastSteps || Clock::now() - begin < kLeastTime) {
+  while (steps < KernelPoints::kLeastSteps || Clock::now() - begin < kLeastTime) {
     executor.run(static_cast<std::uint64_t>(++steps), 0, step.inputs);
   }
   double rest = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -42,6 +42,9 @@ struct TimedStep {
 /// often as it runs in a step.
 class KernelPoints {
  public:
+  /// Steps that are timed at least, after one that warms up.
+  static constexpr int kLeastSteps = 3;
+
   explicit KernelPoints(const CalibratedMachine& machine) : machine_(machine) {}
 
   /// Runs the program of a class of ranks for some steps and times its kernels in their places in the step, so that

@@ -22,14 +22,14 @@ class LayerBuilder {
 
   /// Layer norm, biases, dropout, an activation.
   Value plain(Value x) {
-    const Value normed = b_.layer_norm(x, gain("norm_1"), norm_bias("norm_1"), kEpsilon, name("norm_1"));
+    const Value normed = b_.layer_norm(x, gain("norm_1"), bias("norm_1", {"embed"}), kEpsilon, name("norm_1"));
     const Value q = affine(normed, "q", {"embed", "heads", "head_dim"}, {"batch", "seq", "heads", "head_dim"});
     const Value k = affine(normed, "k", {"embed", "heads", "head_dim"}, {"batch", "seq", "heads", "head_dim"});
     const Value v = affine(normed, "v", {"embed", "heads", "head_dim"}, {"batch", "seq", "heads", "head_dim"});
     const Value mixed = b_.attention(q, k, v, true, 0, name("attention"));
     const Value output = affine(mixed, "o", {"heads", "head_dim", "embed"}, kHidden);
     x = b_.add(x, b_.dropout(output, kDropped, name("dropout")), name("residual_1"));
-    const Value again = b_.layer_norm(x, gain("norm_2"), norm_bias("norm_2"), kEpsilon, name("norm_2"));
+    const Value again = b_.layer_norm(x, gain("norm_2"), bias("norm_2", {"embed"}), kEpsilon, name("norm_2"));
     const Value wide = affine(again, "up", {"embed", "ffn"}, {"batch", "seq", "ffn"});
     const Value active = b_.activation(wide, "gelu_tanh", name("gelu"));
     return b_.add(x, affine(active, "down", {"ffn", "embed"}, kHidden), name("residual_2"));
@@ -61,16 +61,9 @@ class LayerBuilder {
   }
 
   [[nodiscard]] std::string name(const std::string& part) const { return prefix_ + part; }
-  /// Norms take their parameters in f32.
-  Value full(Value x, const std::string& of) {
-    if (b_.float_type() == DType::f32) return x;
-    return b_.op("cast", {x}, of + ".cast", {{"dtype", std::string("f32")}})[0];
-  }
   Value gain(const std::string& norm) {
-    const std::string own = name(norm + ".weight");
-    return full(b_.parameter(own, {"embed"}, Initialization::constant(1), false), own);
+    return b_.parameter(name(norm + ".weight"), {"embed"}, Initialization::constant(1), false);
   }
-  Value norm_bias(const std::string& norm) { return full(bias(norm, {"embed"}), name(norm + ".bias")); }
   Value bias(const std::string& part, const Dims& dims) {
     return b_.parameter(name(part + ".bias"), dims, Initialization::constant(0), false);
   }

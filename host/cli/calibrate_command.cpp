@@ -59,6 +59,26 @@ OptimizerSettings default_optimizer(PluginRegistry& registry) {
   return settings;
 }
 
+/// f32, and the types in which some strategy can make a model compute.
+std::vector<SamplePrecision> precisions(PluginRegistry& registry) {
+  std::vector<SamplePrecision> all{{"f32"}};
+  for (const PluginFile& file : registry.files()) {
+    if (!file.refusal.empty() || file.description->kind != PluginKind::strategy) continue;
+    auto plugin = load_plugin<StrategyFactory>(registry, file.description->name);
+    const OptionSpecification* type = plugin.factory->options().find(OptionRole::compute_type, OptionType::word);
+    if (type == nullptr) continue;
+    for (const std::string& choice : type->choices) {
+      if (choice == all.front().name) continue;
+      plugin.options.set(type->name, OptionValue(choice));
+      all.push_back({choice, {{plugin.origin.label, plugin.create("create", [&](const auto& factory) {
+                                 return factory.create(plugin.options);
+                               })}}});
+    }
+    break;
+  }
+  return all;
+}
+
 /// The machine with plugins and default options. All arguments outlive it.
 CalibratedMachine machine_of(const ResolvedPlugin<DeviceFactory>& device,
                              const ResolvedPlugin<CommunicatorFactory>& communicator, const KernelRegistry& kernels) {
@@ -155,6 +175,7 @@ int calibrate(const CalibrateArguments& arguments, CommandContext& context) {
   CalibrationSettings settings;
   settings.ops = &vocabulary.ops;
   settings.optimizer = default_optimizer(registry);
+  settings.precisions = precisions(registry);
   calibrate_and_write(machine_of(device, communicator, vocabulary.kernels), settings, arguments, context);
   return 0;
 }
