@@ -26,7 +26,7 @@ class LayerBuilder {
     const Value q = affine(normed, "q", {"embed", "heads", "head_dim"}, {"batch", "seq", "heads", "head_dim"});
     const Value k = affine(normed, "k", {"embed", "heads", "head_dim"}, {"batch", "seq", "heads", "head_dim"});
     const Value v = affine(normed, "v", {"embed", "heads", "head_dim"}, {"batch", "seq", "heads", "head_dim"});
-    const Value mixed = b_.attention(q, k, v, true, 0, name("attention"));
+    const Value mixed = b_.attention(q, k, v, {.causal = true}, name("attention"));
     const Value output = affine(mixed, "o", {"heads", "head_dim", "embed"}, kHidden);
     x = b_.add(x, b_.dropout(output, kDropped, name("dropout")), name("residual_1"));
     const Value again = b_.layer_norm(x, gain("norm_2"), bias("norm_2", {"embed"}), kEpsilon, name("norm_2"));
@@ -45,7 +45,7 @@ class LayerBuilder {
     const Value k =
         rotated(product(normed, "k", with({"embed"}, keys), with({"batch", "seq"}, keys)), positions, "k.rope");
     const Value v = product(normed, "v", with({"embed"}, keys), with({"batch", "seq"}, keys));
-    const Value mixed = b_.attention(q, k, v, true, 0, name("attention"));
+    const Value mixed = b_.attention(q, k, v, {.causal = true}, name("attention"));
     x = b_.add(x, product(mixed, "o", with(queries, {"embed"}), kHidden), name("residual_1"));
     const Value again = rms_norm(x, "norm_2");
     const Value gate = product(again, "gate", {"embed", "ffn"}, {"batch", "seq", "ffn"});

@@ -9,7 +9,7 @@
 #include "common/layers.hpp"
 #include "common/options.hpp"
 #include "strata/error.hpp"
-#include "strata/graph_parts.hpp"
+#include "strata/graph.hpp"
 #include "strata/model.hpp"
 #include "strata/plugin.hpp"
 
@@ -159,7 +159,7 @@ class BertBuilder {
     const Value k = project("key", true);  // a key bias shifts all scores of a row alike
     const Value v = project("value", false);
     const Value mixed =
-        strata::attention(b_, q, k, v, {.dropout = settings_.attention_dropout, .documents = mask_}, prefix + "self");
+        b_.attention(q, k, v, {.dropout = settings_.attention_dropout, .documents = mask_}, prefix + "self");
     return models::affine(b_, mixed, prefix + "output.dense",
                           {.weight = {"heads", "head_dim", "embed"}, .bias = {"embed"}, .result = kStream});
   }

@@ -90,7 +90,7 @@ class Builder {
     const Value k =
         project(x, {names.key, &names.key_norm, settings_.key_heads, scores_do_not_matter, key_bias_does_not_matter});
     const Value v = project(x, {names.value, nullptr, settings_.key_heads});
-    const Value mixed = mix({q, k, v});
+    const Value mixed = mix(q, k, v);
     const Dims from = joined(settings_.query_heads, {"head_dim"});
     return affine(b_, mixed, prefix_ + names.output,
                   {.weight = joined(from, {"embed"}),
@@ -101,13 +101,12 @@ class Builder {
 
  private:
   /// Attention of queries, keys and values.
-  Value mix(std::vector<Value> operands) {
-    Attributes attributes{{"causal", true}, {"dropout", b_.mode() == GraphMode::training ? settings_.dropout : 0.0}};
-    if (settings_.window > 0) attributes.set("window", settings_.window);
-    if (settings_.score_scale > 0) attributes.set("scale", settings_.score_scale);
-    if (settings_.score_cap > 0) attributes.set("cap", settings_.score_cap);
-    if (settings_.documents) operands.insert(operands.end(), 2, *settings_.documents);  // of queries and of keys
-    return b_.op("attention", std::move(operands), prefix_ + settings_.names.attention, std::move(attributes))[0];
+  Value mix(Value q, Value k, Value v) {
+    AttentionOptions options{.causal = true, .dropout = settings_.dropout, .window = settings_.window};
+    if (settings_.score_scale > 0) options.scale = settings_.score_scale;
+    options.cap = settings_.score_cap;
+    options.documents = settings_.documents;
+    return b_.attention(q, k, v, options, prefix_ + settings_.names.attention);
   }
 
   Value project(Value x, const Projection& projection) {

@@ -12,7 +12,7 @@
 #include "common/options.hpp"
 #include "relative_bias.hpp"
 #include "strata/error.hpp"
-#include "strata/graph_parts.hpp"
+#include "strata/graph.hpp"
 #include "strata/model.hpp"
 #include "strata/plugin.hpp"
 
@@ -202,7 +202,7 @@ class StackBuilder {
       options.documents = sequence_.mask;
       options.key_documents = source.mask;
     }
-    const Value mixed = strata::attention(b_, q, k, v, options, prefix);
+    const Value mixed = b_.attention(q, k, v, options, prefix);
     add_branch(models::affine(b_, mixed, prefix + ".o",
                               {.weight = {"heads", "head_dim", "embed"},
                                .result = stream_dims_,
@@ -285,7 +285,7 @@ void T5::build(GraphBuilder& b) const {
   Value head = table;
   if (settings_.scaled) {
     const Value factor = b.constant("lm_head.factor", {}, Initialization::constant(deviation_of(settings_.embed)));
-    x = multiply(b, x, factor, "lm_head.scaled");
+    x = b.multiply(x, factor, "lm_head.scaled");
   }
   if (!settings_.tied) {
     head =

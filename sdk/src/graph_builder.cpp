@@ -149,13 +149,37 @@ Value GraphBuilder::dropout(Value x, double probability, const std::string& name
   return op("dropout", {x}, name, {{"p", probability}})[0];
 }
 
-Value GraphBuilder::attention(Value q, Value k, Value v, bool causal, double dropout, const std::string& name,
-                              std::int64_t window, std::optional<Value> documents) {
-  Attributes attributes{{"causal", causal}, {"dropout", mode_ == GraphMode::training ? dropout : 0.0}};
-  if (window != 0) attributes.set("window", window);
+Value GraphBuilder::attention(Value q, Value k, Value v, const AttentionOptions& options, const std::string& name) {
+  Attributes attributes{{"causal", options.causal}, {"dropout", mode_ == GraphMode::training ? options.dropout : 0.0}};
+  if (options.window != 0) attributes.set("window", options.window);
+  if (options.scale) attributes.set("scale", *options.scale);
+  if (options.cap > 0) attributes.set("cap", options.cap);
   std::vector<Value> operands{q, k, v};
-  if (documents) operands.insert(operands.end(), 2, *documents);  // of the queries and of the keys
+  if (options.bias) operands.push_back(*options.bias);
+  if (options.documents) {
+    operands.push_back(*options.documents);
+    operands.push_back(options.key_documents.value_or(*options.documents));
+  }
   return op("attention", std::move(operands), name, std::move(attributes))[0];
+}
+
+Value GraphBuilder::multiply(Value x, Value y, const std::string& name) { return op("multiply", {x, y}, name)[0]; }
+
+Value GraphBuilder::mean(Value x, const Dims& result, const std::string& name) {
+  Dims averaged;
+  double count = 1;
+  for (const Dim& dim : graph_.type(x).dims) {
+    if (find_dim(result, dim) >= 0) continue;
+    if (dim == "batch") throw VerificationError("mean '" + name + "': cannot average over the dimension 'batch'");
+    averaged.push_back(dim);
+    count *= static_cast<double>(graph_.sizes.at(dim));
+  }
+  if (averaged.empty()) return x;
+  // A product with ones has a gradient and sums in f32 on every device. A weight 1 / count would be rounded in bf16.
+  const Value ones = constant(name + ".ones", averaged, Initialization::constant(1));
+  const Value sum = linear(x, ones, result, name + ".sum");
+  const Value factor = constant(name + ".factor", {}, Initialization::constant(1 / count));
+  return multiply(sum, factor, name);
 }
 
 void GraphBuilder::cross_entropy_loss(Value logits, Value targets, const std::string& name, bool main) {

@@ -130,7 +130,7 @@ class GraphDraw {
       const Value weight = matrix(part_ + name + ".weight", {"embed", "heads", "head_dim"});
       return b_.linear(normal, weight, {"batch", "seq", "heads", "head_dim"}, part_ + name);
     };
-    const Value y = b_.attention(project("q"), project("k"), project("v"), true, 0, part_ + "attention");
+    const Value y = b_.attention(project("q"), project("k"), project("v"), {.causal = true}, part_ + "attention");
     const Value out = matrix(part_ + "out.weight", {"heads", "head_dim", "embed"});
     return b_.linear(y, out, target_.dims(), part_ + "out");
   }

@@ -145,7 +145,7 @@ class RandomModel final : public Model {
     const Value q = heads(query_heads, "q", false);
     const Value k = heads(key_heads, "k", true);
     const Value v = heads(key_heads, "v", false);
-    const Value o = b.attention(q, k, v, true, shape_.attention_dropout, prefix + "attention");
+    const Value o = b.attention(q, k, v, {.causal = true, .dropout = shape_.attention_dropout}, prefix + "attention");
     Dims weight = query_heads;
     weight.insert(weight.end(), {"head_dim", "embed"});
     return project(b, o, weight, {"embed"}, {"batch", "seq", "embed"}, prefix + "o", prefix + "o");

@@ -34,7 +34,7 @@ class Translator final : public Model {
                       {"batch", positions, "heads", "head_dim"}, name);
     };
     const Value mixed = b.attention(heads(x, "seq", "query"), heads(source, "source", "key"),
-                                    heads(source, "source", "value"), false, 0.2, "attention");
+                                    heads(source, "source", "value"), {.dropout = 0.2}, "attention");
     const Value back =
         b.linear(mixed, matrix("back.weight", {"heads", "head_dim", "embed"}), {"batch", "seq", "embed"}, "back");
     const Value logits = b.linear(b.add(x, back, "residual"), table, {"batch", "seq", "vocab"}, "logits");

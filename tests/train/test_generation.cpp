@@ -169,8 +169,8 @@ std::string refusal(const std::function<Value(GraphBuilder&, Value)>& body) {
 }
 
 TEST(ContinueSequence, RefusesWhatMixesPositionsByName) {
-  EXPECT_EQ(refusal([](GraphBuilder& b, Value x) { return b.attention(x, x, x, true, 0, "causal"); }), "");
-  EXPECT_THAT(refusal([](GraphBuilder& b, Value x) { return b.attention(x, x, x, false, 0, "whole"); }),
+  EXPECT_EQ(refusal([](GraphBuilder& b, Value x) { return b.attention(x, x, x, {.causal = true}, "causal"); }), "");
+  EXPECT_THAT(refusal([](GraphBuilder& b, Value x) { return b.attention(x, x, x, {}, "whole"); }),
               HasSubstr("op attention 'whole' is not causal"));
   EXPECT_THAT(refusal([](GraphBuilder& b, Value x) {
                 return b.linear(x, x, {"batch", "heads"}, "all");

@@ -221,6 +221,28 @@ STRATA_API std::string to_string(const Graph& graph);
 /// \throws VerificationError that names the phase `after` which made the graph, and the node.
 STRATA_API void verify(const Graph& graph, const OpRegistry& registry, const std::string& after);
 
+/// What attention sees, and how it scores it.
+struct AttentionOptions {
+  /// A query sees the keys up to its own position.
+  bool causal = false;
+  /// Probability with which a probability is dropped in training.
+  double dropout = 0;
+  /// With `causal`: a query sees itself and the `window` - 1 tokens before it. 0: all tokens before it.
+  std::int64_t window = 0;
+  /// The factor of the products q · k. Empty: 1 / √head_dim.
+  std::optional<double> scale = std::nullopt;
+  /// Bends scores so that none is beyond ± cap. 0: no cap. Not together with a bias.
+  double cap = 0;
+  /// i32 [batch seq], the documents of the queries: a query sees only keys with its own number. As a mask of padding,
+  /// it is 1 for tokens and 0 for padding. A query that sees no key gets 0.
+  std::optional<Value> documents = std::nullopt;
+  /// The same for keys along another dimension than the queries. Empty: `documents` serves both.
+  std::optional<Value> key_documents = std::nullopt;
+  /// [heads… distance], which is added to the scores: a key that is d positions after its query gets element
+  /// d + queries - 1. So "distance" is a dimension of queries + keys - 1 elements. The heads are those of q.
+  std::optional<Value> bias = std::nullopt;
+};
+
 /// Builds the logical graph of a model. Every call appends one node to the current block.
 class STRATA_API GraphBuilder {
  public:
@@ -270,12 +292,15 @@ class STRATA_API GraphBuilder {
   Value activation(Value x, const std::string& kind, const std::string& name);
   /// Dropout with drop probability `probability`. Returns `x` itself if that is 0 or the mode is not training.
   Value dropout(Value x, double probability, const std::string& name);
-  /// Attention of q [batch seq heads… head_dim] over k and v. "seq" is any dimension. Grouped queries: the heads dims
-  /// of k and v are the first of those of q, such as [kv_heads] for [kv_heads group]. `window`: with `causal`, a query
-  /// sees itself and the `window` - 1 tokens before it; 0 for all tokens before it. `documents`: i32 [batch seq]; a
-  /// query sees only keys with its own number.
-  Value attention(Value q, Value k, Value v, bool causal, double dropout, const std::string& name,
-                  std::int64_t window = 0, std::optional<Value> documents = std::nullopt);
+  /// Attention of q [batch seq heads… head_dim] over k and v, where "seq" is any dimension, and another one for k and v
+  /// if the mask is not causal. Grouped queries: the heads dims of k and v are the first of those of q, such as
+  /// [kv_heads] for [kv_heads group].
+  Value attention(Value q, Value k, Value v, const AttentionOptions& options, const std::string& name);
+  /// x · y, element by element. `y` has the dims of `x` or an ordered subset of them, such as a factor of each column.
+  Value multiply(Value x, Value y, const std::string& name);
+  /// The mean of `x` over the dims that `result` lacks, which are not "batch". `result`: an ordered subset of the dims
+  /// of `x`. Appends several nodes. \throws VerificationError if "batch" is among those dims.
+  Value mean(Value x, const Dims& result, const std::string& name);
   /// Appends the cross-entropy of `logits`, summed over targets that are not negative. Registers the loss sink and, if
   /// `main`, the token count.
   void cross_entropy_loss(Value logits, Value targets, const std::string& name, bool main = true);

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "ops/op_base.hpp"
-#include "strata/attention_scores.hpp"
+#include "strata/kernel_tools.hpp"
 #include "strata/random.hpp"
 
 namespace strata::ops {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "ops/op_base.hpp"
-#include "strata/attention_scores.hpp"
+#include "strata/kernel_tools.hpp"
 
 namespace strata::ops {
 namespace {

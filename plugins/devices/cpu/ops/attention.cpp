@@ -1,7 +1,7 @@
 #include "kernels/attention.hpp"
 
 #include "cpu_kernel.hpp"
-#include "strata/attention_scores.hpp"
+#include "strata/kernel_tools.hpp"
 #include "strata/random.hpp"
 
 namespace strata::cpu {

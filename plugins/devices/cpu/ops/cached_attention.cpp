@@ -2,7 +2,7 @@
 
 #include "cpu_kernel.hpp"
 #include "kernels/attention.hpp"
-#include "strata/attention_scores.hpp"
+#include "strata/kernel_tools.hpp"
 
 namespace strata::cpu {
 namespace {

@@ -5,7 +5,7 @@
 #include "device/cuda_kernel.hpp"
 #include "kernels/attention_softmax.cuh"
 #include "language/launch.hpp"
-#include "strata/attention_scores.hpp"
+#include "strata/kernel_tools.hpp"
 #include "strata/random.hpp"
 
 /// \file

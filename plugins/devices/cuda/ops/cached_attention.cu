@@ -4,7 +4,7 @@
 #include "kernels/element_run.cuh"
 #include "kernels/soft_cap.cuh"
 #include "language/launch.hpp"
-#include "strata/attention_scores.hpp"
+#include "strata/kernel_tools.hpp"
 
 namespace strata::cuda {
 

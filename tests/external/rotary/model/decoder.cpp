@@ -49,7 +49,7 @@ class BlockBuilder {
     };
     const Value q = rotate(b_, heads("wq"), tables_, prefix_ + "wq.rotary");
     const Value k = rotate(b_, heads("wk"), tables_, prefix_ + "wk.rotary");
-    const Value mixed = b_.attention(q, k, heads("wv"), true, 0, prefix_ + "attention");
+    const Value mixed = b_.attention(q, k, heads("wv"), {.causal = true}, prefix_ + "attention");
     return project(mixed, {"heads", "head_dim", "embed"}, kStream, residual_deviation_, "wo");
   }
 
