@@ -32,6 +32,13 @@ struct InFlight {
 };
 using Flight = std::shared_ptr<InFlight>;
 
+/// A rank's class that has come to an instruction.
+struct Arrival {
+  int number = 0;
+  Flight flight;
+  double at = 0;
+};
+
 /// Collectives of one group on one rank, in order.
 struct Lane {
   std::deque<Flight> waiting;
@@ -59,6 +66,23 @@ struct RankState {
   bool computes = false;  ///< its kernels are work of the shared cores
   bool is_done = false;
   SimulatedRank result;
+
+  /// Forgets what is done by now, but for collectives that slow kernels down.
+  void forget_finished() {
+    const bool slows = schedule->timed().collective_slowdown > 1;
+    std::erase_if(in_flight, [&](const Flight& flight) {
+      return flight->is_done && flight->end <= clock && !(slows && flight->is_collective());
+    });
+  }
+
+  /// Adds a run of kernels, or extends the last one.
+  void note_busy(double begin, double end) {
+    if (!busy.empty() && busy.back().end == begin) {
+      busy.back().end = end;
+    } else {
+      busy.push_back({begin, end});
+    }
+  }
 };
 
 }  // namespace strata::host

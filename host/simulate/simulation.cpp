@@ -1,42 +1,29 @@
 #include "simulate/simulation.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <memory>
 #include <tuple>
 
+#include "simulate/kernel_draws.hpp"
 #include "simulate/rank_state.hpp"
 #include "simulate/shared_cores.hpp"
 #include "strata/error.hpp"
-#include "strata/random.hpp"
 
 namespace strata::host {
 namespace {
 
 /// Communication in flight from which on a rank looks for some that is done.
 constexpr std::size_t kManyInFlight = 32;
-constexpr double kMostDeviations = 8;
-constexpr double kQuantileError = 1e-6;
-/// How many values random::word() has.
-constexpr double kWords = 4294967296.0;
-
-/// The value that a standard normal number is below with probability `share`.
-double normal_quantile(double share) {
-  double low = -kMostDeviations;
-  double high = kMostDeviations;
-  while (high - low > kQuantileError) {
-    const double middle = (low + high) / 2;
-    (std::erfc(-middle / std::sqrt(2.0)) / 2 < share ? low : high) = middle;
-  }
-  return low;
-}
 
 class Simulator {
  public:
   Simulator(const std::vector<TimedProgram>& programs, const std::vector<int>& class_of_rank, std::uint64_t step,
             const SimulationSettings& settings)
-      : settings_(settings), shared_(settings.pool.cores), counts_(programs.size()) {
+      : settings_(settings),
+        draws_(settings.spread, settings.seed),
+        shared_(settings.pool.cores),
+        counts_(programs.size()) {
     for (const int number : class_of_rank) ++counts_[static_cast<std::size_t>(number)];
     for (std::size_t i = 0; i < programs.size(); ++i) {
       RankState& rank = ranks_.emplace_back();
@@ -68,11 +55,6 @@ class Simulator {
  private:
   /// Sender's class, id, micro-batch.
   using MessageKey = std::tuple<int, std::uint64_t, int>;
-  struct Arrival {
-    int number = 0;
-    Flight flight;
-    double at = 0;
-  };
 
   [[nodiscard]] RankState& at(int number) { return ranks_[static_cast<std::size_t>(number)]; }
 
@@ -176,21 +158,14 @@ class Simulator {
       default:
         start_transfer(number, flight);
     }
-    if (rank.in_flight.size() > kManyInFlight) forget_finished(rank);
+    if (rank.in_flight.size() > kManyInFlight) rank.forget_finished();
     rank.in_flight.push_back(flight);
   }
 
   /// Forgets what no instruction needs to wait for any more.
-  static void forget_finished(RankState& rank) {
-    const bool slows = rank.schedule->timed().collective_slowdown > 1;
-    std::erase_if(rank.in_flight, [&](const Flight& flight) {
-      return flight->is_done && flight->end <= rank.clock && !(slows && flight->is_collective());
-    });
-  }
-
   void run_kernels(int number, const TimedWork& work, const TaskInstance& instance) {
     RankState& rank = at(number);
-    const double seconds = work.seconds * drawn_factor(number, work);
+    const double seconds = work.seconds * draws_.factor(counts_[static_cast<std::size_t>(number)], work.kernels);
     if (!shares_cores() || seconds <= 0) return end_kernels(number, work, instance, rank.clock + seconds);
     rank.computes = true;
     shared_.add({rank.clock, seconds, settings_.pool.threads * counts_[static_cast<std::size_t>(number)],
@@ -199,15 +174,6 @@ class Simulator {
                    end_kernels(number, work, instance, end);
                    ready_.push_back(number);
                  }});
-  }
-
-  /// The slowest of a class's ranks has the largest of as many draws.
-  double drawn_factor(int number, const TimedWork& work) {
-    if (settings_.spread <= 0) return 1;
-    const double ranks = counts_[static_cast<std::size_t>(number)];
-    const double drawn = (random::word(random::mix(settings_.seed), draws_++) + 0.5) / kWords;
-    const double share = std::pow(drawn, 1 / ranks);
-    return std::exp(settings_.spread / std::sqrt(work.kernels) * normal_quantile(share));
   }
 
   /// `by_device`: when they end if the host launches them in time.
@@ -221,16 +187,8 @@ class Simulator {
     rank.result.launch += rank.clock - by_device;
     const double slowdown = work.seconds > 0 ? (by_device - begin) / work.seconds : 1;
     for (std::size_t i = 0; i < kWorkKinds; ++i) rank.result.busy[i] += slowdown * work.busy[i];
-    if (rank.schedule->timed().collective_slowdown > 1) note_busy(rank, begin, rank.clock);
+    if (rank.schedule->timed().collective_slowdown > 1) rank.note_busy(begin, rank.clock);
     if (settings_.records) record_kernels(number, instance, begin, rank.clock);
-  }
-
-  static void note_busy(RankState& rank, double begin, double end) {
-    if (!rank.busy.empty() && rank.busy.back().end == begin) {
-      rank.busy.back().end = end;
-    } else {
-      rank.busy.push_back({begin, end});
-    }
   }
 
   // --- collectives
@@ -426,7 +384,7 @@ class Simulator {
   [[nodiscard]] bool shares_cores() const { return settings_.pool.cores > 0; }
 
   SimulationSettings settings_;
-  std::uint64_t draws_ = 0;
+  KernelDraws draws_;
   SharedCores shared_;
   /// Ranks of each class.
   std::vector<int> counts_;

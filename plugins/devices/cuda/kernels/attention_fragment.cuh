@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/attention_shape.cuh"
-#include "language/language.hpp"
+#include "language/warpgroup.hpp"
 
 /// \file
 /// Stores from registers to rows in global memory.
