@@ -35,11 +35,23 @@ std::string token_bytes() {
   return bytes;
 }
 
+/// A [data] table of tokens of which some are masked. `token`: the option that names the token that stands for them.
+std::string masked_tokens(const std::string& plugin, const std::string& token, const std::string& path) {
+  return "data={plugin=\"" + plugin + "\", path=\"" + path + "\", " + token + "=15, validation=0.2}";
+}
+
 /// What the checks of a plugin need besides its file.
 std::vector<std::string> overrides_of(const std::string& plugin, const test::TemporaryFolder& folder) {
   const auto file = [&](const char* name, const std::string& bytes) { return folder.file(name, bytes).string(); };
   if (plugin == "dataset_text") return {"data.path=" + file("text", varied_text())};
   if (plugin == "dataset_tokens") return {"data.path=" + file("tokens.bin", token_bytes()), "data.validation=0.2"};
+  if (plugin == "dataset_masked" || plugin == "dataset_spans") {
+    return {"data.path=" + file("tokens.bin", token_bytes()), "data.validation=0.2",
+            plugin == "dataset_masked" ? "data.mask_token=15" : "data.sentinel=15"};
+  }
+  // They read more than tokens and targets.
+  if (plugin == "model_bert") return {masked_tokens("masked", "mask_token", file("tokens.bin", token_bytes()))};
+  if (plugin == "model_t5") return {masked_tokens("spans", "sentinel", file("tokens.bin", token_bytes()))};
   if (plugin == "dataset_images") {
     return {"data.paths=[\"" + file("train.bin", testing::cifar10_file(0, 40)) + "\"]",
             "data.validation_paths=[\"" + file("test.bin", testing::cifar10_file(100, 20)) + "\"]"};

@@ -37,7 +37,8 @@ Stack draw_stack(RandomChoice& choice) {
     Stack stack = random_stack(choice.below(std::uint64_t{1} << 40));
     if (stack.ranks() > kMostDrawnRanks || stack.has(grammar().strategy("lora"))) continue;
     if (overflows(stack) || (needs_stages && !has_stages(stack))) continue;
-    // Groups name parameters of gpt2.
+    // The drawn model has as many blocks as a gpt2, and groups name parameters of gpt2.
+    stack.run[Grammar::option(grammar().run, "model.plugin")] = 0;
     stack.run[Grammar::option(grammar().run, "optimizer.group")] = 0;
     return stack;
   }
