@@ -211,7 +211,7 @@ def test_tied_copy(folder):
 
 # Model; changes of its config.json; what the message names.
 REFUSED_CONFIGS = [
-    ("llama3", dict(model_type="bert"), 'model_type: found "bert"'),
+    ("llama3", dict(model_type="roberta"), 'model_type: found "roberta"'),
     ("llama3", dict(hidden_act="gelu"), 'hidden_act: found "gelu"; accepted: "silu", "gelu_pytorch_tanh"'),
     ("llama3", dict(quantization_config=dict(bits=4)), "quantization_config"),
     ("llama3", dict(rope_scaling=dict(rope_type="dynamic", factor=2.0)), 'rope_scaling.rope_type: found "dynamic"'),
@@ -231,7 +231,7 @@ REFUSED_CONFIGS = [
     ("phi3", dict(rope_parameters=dict(rope_type="longrope")), 'rope_type: found "longrope"'),
     ("gemma2", dict(query_pre_attn_scalar=0), "query_pre_attn_scalar: found 0"),
     ("gemma2", dict(use_bidirectional_attention=True), "use_bidirectional_attention: found true"),
-    ("gemma3", dict(model_type="gemma3"), 'model_type: found "gemma3"; accepted: gpt2, llama, mistral'),
+    ("gemma3", dict(model_type="gemma3"), 'model_type: found "gemma3"; accepted: bert, gpt2, llama, mistral'),
     ("gpt2", dict(activation_function="relu"), "activation_function"),
     ("gpt2", dict(n_inner=100), "n_inner: found 100; accepted: 128"),
     ("gpt2", dict(scale_attn_by_inverse_layer_idx=True), "scale_attn_by_inverse_layer_idx"),
