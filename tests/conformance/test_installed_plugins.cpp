@@ -45,9 +45,13 @@ std::vector<std::string> overrides_of(const std::string& plugin, const test::Tem
   const auto file = [&](const char* name, const std::string& bytes) { return folder.file(name, bytes).string(); };
   if (plugin == "dataset_text") return {"data.path=" + file("text", varied_text())};
   if (plugin == "dataset_tokens") return {"data.path=" + file("tokens.bin", token_bytes()), "data.validation=0.2"};
-  if (plugin == "dataset_masked" || plugin == "dataset_spans") {
-    return {"data.path=" + file("tokens.bin", token_bytes()), "data.validation=0.2",
-            plugin == "dataset_masked" ? "data.mask_token=15" : "data.sentinel=15"};
+  if (plugin == "dataset_masked") {
+    return {"data.path=" + file("tokens.bin", token_bytes()), "data.validation=0.2", "data.mask_token=15"};
+  }
+  if (plugin == "dataset_spans") {
+    return {
+        "data.path=" + file("tokens.bin", token_bytes()), "data.validation=0.2", "data.sentinel=15",
+        R"(model={plugin="t5", layers=1, heads=2, head_dim=4, embed=8, ffn=8, context=8, target_context=6, vocab=16})"};
   }
   // They read more than tokens and targets.
   if (plugin == "model_bert") return {masked_tokens("masked", "mask_token", file("tokens.bin", token_bytes()))};

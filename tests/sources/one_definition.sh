@@ -9,8 +9,8 @@ cd "$1"
 types() {
   awk '
     FNR == 1 { scope = "" }
-    /^namespace [a-z_:]+ \{/ { scope = scope "::" $2 }
-    /^\}  \/\/ namespace [a-z_:]+$/ { sub("::" $4 "$", "", scope) }
+    /^namespace [a-z0-9_:]+ \{/ { scope = scope "::" $2 }
+    /^\}  \/\/ namespace [a-z0-9_:]+$/ { sub("::" $4 "$", "", scope) }
     /^(struct|class|enum class) / && /\{/ && !/;.*\{/ {
       word = 2
       while ($word == "class" || $word ~ /_API$/ || $word ~ /^alignas/) ++word
