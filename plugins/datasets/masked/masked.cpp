@@ -34,6 +34,7 @@ enum Input : std::size_t { kTokens, kTargets, kMask, kSegments, kPositions, kInp
 /// the mask token, 10 % by a random token, and 10 % stay. Which ones depends on seed, epoch and sample only.
 class MaskedDataset final : public Dataset {
  public:
+  static OptionSchema schema() { return make_schema(); }
   MaskedDataset(const Options& options, const DatasetRequest& request)
       : mask_(static_cast<std::int32_t>(options.integer("mask_token"))),
         first_(static_cast<std::int32_t>(options.integer("first_token"))),
@@ -124,9 +125,8 @@ std::int32_t MaskedDataset::hidden(std::uint64_t stream, std::uint64_t index, st
   return static_cast<std::int32_t>(static_cast<std::uint64_t>(words[2]) * static_cast<std::uint64_t>(vocab_) >> 32U);
 }
 
-class MaskedFactory final : public DatasetFactory {
+class MaskedFactory final : public MaskingFactory<MaskedDataset> {
  public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
   [[nodiscard]] std::vector<DatasetInput> inputs(const Options& /*options*/) const override {
     return {{.name = "tokens", .dims = {"seq"}, .indexes = "vocab"},
             {.name = "targets", .dims = {"seq"}, .indexes = "vocab", .is_target = true},
@@ -134,14 +134,7 @@ class MaskedFactory final : public DatasetFactory {
             {.name = "segments", .dims = {"seq"}, .indexes = "segments"},
             {.name = "positions", .dims = {"seq"}, .indexes = "seq", .per_sample = false}};
   }
-  [[nodiscard]] DimSizes sizes(const Options& /*options*/) const override { return kMaskSizes; }
   [[nodiscard]] std::string unit(const Options& /*options*/) const override { return "masked token"; }
-  [[nodiscard]] std::unique_ptr<Dataset> open(const Options& options, const DatasetRequest& request) const override {
-    return std::make_unique<MaskedDataset>(options, request);
-  }
-
- private:
-  OptionSchema schema_ = make_schema();
 };
 
 }  // namespace

@@ -27,6 +27,7 @@ OptionSchema make_schema() {
 /// Pairs of documents. Those that are longer than the model's sequences are cut.
 class PairDataset final : public Dataset {
  public:
+  static OptionSchema schema() { return make_schema(); }
   PairDataset(const Options& options, const DatasetRequest& request)
       : source_(size_of_model(request, "seq")),
         target_(size_of_model(request, "target_seq")),
@@ -77,19 +78,7 @@ class PairDataset final : public Dataset {
   DocumentSplit split_;
 };
 
-class PairFactory final : public DatasetFactory {
- public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
-  [[nodiscard]] std::vector<DatasetInput> inputs(const Options& /*options*/) const override { return two_sequences(); }
-  [[nodiscard]] DimSizes sizes(const Options& /*options*/) const override { return kMaskSizes; }
-  [[nodiscard]] std::string unit(const Options& /*options*/) const override { return "token"; }
-  [[nodiscard]] std::unique_ptr<Dataset> open(const Options& options, const DatasetRequest& request) const override {
-    return std::make_unique<PairDataset>(options, request);
-  }
-
- private:
-  OptionSchema schema_ = make_schema();
-};
+using PairFactory = TwoSequenceFactory<PairDataset>;
 
 }  // namespace
 }  // namespace datasets

@@ -40,6 +40,7 @@ enum Input : std::size_t { kTokens, kSegments, kMask, kLabels, kPositions, kInpu
 /// Sentences, or pairs of them, and their classes. The longer sentence of a pair is cut where both are too long.
 class SentenceDataset final : public Dataset {
  public:
+  static OptionSchema schema() { return make_schema(); }
   SentenceDataset(const Options& options, const DatasetRequest& request)
       : length_(size_of_model(request, "seq")),
         first_token_(static_cast<std::int32_t>(options.integer("first_token"))),
@@ -131,9 +132,8 @@ void SentenceDataset::read(const SampleKey& key, std::span<void* const> given) c
   }
 }
 
-class SentenceFactory final : public DatasetFactory {
+class SentenceFactory final : public MaskingFactory<SentenceDataset> {
  public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
   [[nodiscard]] std::vector<DatasetInput> inputs(const Options& /*options*/) const override {
     return {{.name = "tokens", .dims = {"seq"}, .indexes = "vocab"},
             {.name = "segments", .dims = {"seq"}, .indexes = "segments"},
@@ -141,14 +141,7 @@ class SentenceFactory final : public DatasetFactory {
             {.name = "labels", .dims = {}, .indexes = "classes", .is_target = true},
             {.name = "positions", .dims = {"seq"}, .indexes = "seq", .per_sample = false}};
   }
-  [[nodiscard]] DimSizes sizes(const Options& /*options*/) const override { return kMaskSizes; }
   [[nodiscard]] std::string unit(const Options& /*options*/) const override { return "sentence"; }
-  [[nodiscard]] std::unique_ptr<Dataset> open(const Options& options, const DatasetRequest& request) const override {
-    return std::make_unique<SentenceDataset>(options, request);
-  }
-
- private:
-  OptionSchema schema_ = make_schema();
 };
 
 }  // namespace

@@ -67,6 +67,7 @@ enum Input : std::size_t { kTokens, kMask, kTargetTokens, kTargetMask, kTargets,
 /// Transformer", 2019). Where spans are depends on seed, epoch and sample only.
 class SpanDataset final : public Dataset {
  public:
+  static OptionSchema schema() { return make_schema(); }
   SpanDataset(const Options& options, const DatasetRequest& request)
       : source_(size_of_model(request, "seq")),
         target_(size_of_model(request, "target_seq")),
@@ -148,19 +149,7 @@ void SpanDataset::read(const SampleKey& key, std::span<void* const> given) const
   write_targets(target, target_, start_, std::span(destinations).subspan(kTargetTokens));
 }
 
-class SpanFactory final : public DatasetFactory {
- public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
-  [[nodiscard]] std::vector<DatasetInput> inputs(const Options& /*options*/) const override { return two_sequences(); }
-  [[nodiscard]] DimSizes sizes(const Options& /*options*/) const override { return kMaskSizes; }
-  [[nodiscard]] std::string unit(const Options& /*options*/) const override { return "token"; }
-  [[nodiscard]] std::unique_ptr<Dataset> open(const Options& options, const DatasetRequest& request) const override {
-    return std::make_unique<SpanDataset>(options, request);
-  }
-
- private:
-  OptionSchema schema_ = make_schema();
-};
+using SpanFactory = TwoSequenceFactory<SpanDataset>;
 
 }  // namespace
 }  // namespace datasets

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -84,5 +85,30 @@ void write_targets(const std::vector<std::int32_t>& tokens, std::int64_t length,
 
 /// The size of the dimension that masks index.
 inline const strata::DimSizes kMaskSizes{{"mask_value", 2}};
+
+/// The factory of a dataset whose samples have masks. `Product::schema()` lists its options.
+template <class Product>
+class MaskingFactory : public strata::DatasetFactory {
+ public:
+  [[nodiscard]] const strata::OptionSchema& options() const override { return schema_; }
+  [[nodiscard]] strata::DimSizes sizes(const strata::Options& /*options*/) const override { return kMaskSizes; }
+  [[nodiscard]] std::unique_ptr<strata::Dataset> open(const strata::Options& options,
+                                                      const strata::DatasetRequest& request) const override {
+    return std::make_unique<Product>(options, request);
+  }
+
+ private:
+  strata::OptionSchema schema_ = Product::schema();
+};
+
+/// The factory of a dataset for an encoder and a decoder.
+template <class Product>
+class TwoSequenceFactory final : public MaskingFactory<Product> {
+ public:
+  [[nodiscard]] std::vector<strata::DatasetInput> inputs(const strata::Options& /*options*/) const override {
+    return two_sequences();
+  }
+  [[nodiscard]] std::string unit(const strata::Options& /*options*/) const override { return "token"; }
+};
 
 }  // namespace datasets
