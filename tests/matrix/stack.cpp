@@ -81,9 +81,7 @@ StrategyChoice plain_strategy(std::size_t row) {
   return {row, std::vector<std::size_t>(grammar().strategies.at(row).options.size())};
 }
 
-std::string to_toml(const Stack& stack) {
-  return to_toml(stack, section_lines(stack, "model"), data_of_model(stack));
-}
+std::string to_toml(const Stack& stack) { return to_toml(stack, section_lines(stack, "model"), data_of_model(stack)); }
 
 std::string to_toml(const Stack& stack, const std::string& model, const std::string& data) {
   const ModelSizes& sizes = grammar().sizes.at(stack.sizes);

@@ -100,7 +100,8 @@ INSTANTIATE_TEST_SUITE_P(
         // are read late.
         T5Row{{"pipeline_blocks_tied", table("pipeline", 7, "schedule = \"1f1b\"\n"), 7}, {{"tied", true}}},
         T5Row{{"pipeline_zero_bubble", table("pipeline", 3, "schedule = \"zb-h1\"\n"), 3}, {{"gated", false}}},
-        T5Row{{"pipeline_interleaved", table("pipeline", 2, "schedule = \"interleaved\"\nvirtual_stages = 2\n"), 2}, {}},
+        T5Row{{"pipeline_interleaved", table("pipeline", 2, "schedule = \"interleaved\"\nvirtual_stages = 2\n"), 2},
+              {}},
         T5Row{{"ring", table("context", 2, kBoth), 2}, {}},
         T5Row{{"gathered", table("context", 2, kBoth + "attention = \"all_gather\"\n"), 2}, {}},
         T5Row{{"ulysses", table("context", 2, kBoth + "attention = \"ulysses\"\n"), 2}, {}},
