@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <random>
 
 #include "build_paths.hpp"
 #include "conformance/conformance.hpp"
@@ -25,12 +26,22 @@ std::string varied_text() {
   return text;
 }
 
-/// Tokens in 16 bits, below 16.
+/// Tokens in 16 bits, below 16, that do not repeat.
 std::string token_bytes() {
   std::string bytes;
+  std::minstd_rand random;
   for (int i = 0; i < 4000; ++i) {
-    bytes += static_cast<char>((i * i + i / 7) % 16);
+    bytes += static_cast<char>(random() % 16);
     bytes += '\0';
+  }
+  return bytes;
+}
+
+/// A class of two for each of the documents that end with token 1, in 16 bits.
+std::string class_bytes(const std::string& tokens) {
+  std::string bytes;
+  for (std::size_t at = 0; at < tokens.size(); at += 2) {
+    if (tokens[at] == 1) bytes += {static_cast<char>(at / 2 % 2), '\0'};
   }
   return bytes;
 }
@@ -52,6 +63,21 @@ std::vector<std::string> overrides_of(const std::string& plugin, const test::Tem
     return {
         "data.path=" + file("tokens.bin", token_bytes()), "data.validation=0.2", "data.sentinel=15",
         R"(model={plugin="t5", layers=1, heads=2, head_dim=4, embed=8, ffn=8, context=8, target_context=6, vocab=16})"};
+  }
+  if (plugin == "dataset_pairs") {
+    return {
+        "data.path=" + file("source.bin", token_bytes()), "data.target_path=" + file("target.bin", token_bytes()),
+        "data.document_end=1", "data.validation=0.2",
+        R"(model={plugin="t5", layers=1, heads=2, head_dim=4, embed=8, ffn=8, context=8, target_context=6, vocab=16})"};
+  }
+  if (plugin == "dataset_sentences") {
+    return {"data.path=" + file("tokens.bin", token_bytes()),
+            "data.labels=" + file("labels.bin", class_bytes(token_bytes())),
+            "data.document_end=1",
+            "data.first_token=2",
+            "data.last_token=3",
+            "data.validation=0.2",
+            R"(model={plugin="bert", layers=1, heads=2, embed=8, ffn=8, context=8, classes=2, vocab=16})"};
   }
   // They read more than tokens and targets.
   if (plugin == "model_bert") return {masked_tokens("masked", "mask_token", file("tokens.bin", token_bytes()))};
