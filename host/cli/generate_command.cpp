@@ -63,17 +63,19 @@ std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
 /// Prints texts in the order of their prompts. The first text that is not complete is printed as it grows.
 class TextPrinter {
  public:
-  /// `tokens`: those of each prompt. `ends`: tokens that end a text.
+  /// `tokens`: those before each text, none if texts answer their prompts. `ends`: tokens that end a text.
   TextPrinter(const Tokenizer& tokenizer, const GenerateArguments& arguments, const std::vector<std::string>& prompts,
               const std::vector<std::vector<std::int32_t>>& tokens, std::set<std::int32_t> ends, std::ostream& out)
       : tokenizer_(tokenizer),
         all_tokens_(tokenizer),
+        shows_prompt_(!tokens.empty()),
         shows_special_(arguments.shows_special),
         json_(arguments.json),
         ends_(std::move(ends)),
         out_(out) {
     for (std::size_t i = 0; i < prompts.size(); ++i) {
-      texts_.push_back({prompts[i], TextStream(all_tokens_, tokens[i]), StopStrings(arguments.stops)});
+      texts_.push_back({prompts[i], TextStream(all_tokens_, shows_prompt_ ? tokens[i] : std::vector<std::int32_t>()),
+                        StopStrings(arguments.stops)});
     }
   }
 
@@ -125,7 +127,7 @@ class TextPrinter {
   /// Prints what the current text has so far.
   void begin() {
     if (current_ == texts_.size() || json_) return;
-    out_ << texts_[current_].prompt << texts_[current_].added << std::flush;
+    out_ << (shows_prompt_ ? texts_[current_].prompt : "") << texts_[current_].added << std::flush;
     is_begun_ = true;
   }
 
@@ -141,6 +143,7 @@ class TextPrinter {
 
   const Tokenizer& tokenizer_;
   WithSpecialTokens all_tokens_;
+  bool shows_prompt_;
   bool shows_special_;
   bool json_;
   std::set<std::int32_t> ends_;
@@ -156,7 +159,7 @@ int generate_text(const GenerateArguments& arguments, CommandContext& context) {
   RunConfiguration configuration = one_rank_configuration(checkpoint, arguments.overrides, context.plugins());
   configuration.batch = {1, 1};
   const RunSetup setup = prepare_run(std::move(configuration), context.plugins());
-  static_cast<void>(setup.generation());
+  const Generation form = setup.generation();
   const auto& data = checkpoint.run().data;
   require_parameters_of(checkpoint, model_graph(setup, data ? data->sizes : DimSizes{}));
   const auto tokenizer = checkpoint_tokenizer(checkpoint.directory(), arguments.tokenizer, checkpoint.run().vocabulary);
@@ -171,9 +174,11 @@ int generate_text(const GenerateArguments& arguments, CommandContext& context) {
     continuation.prompts.push_back(prompt_tokens(*tokenizer, prompt, arguments.special));
   std::set<std::int32_t> ends;
   if (!arguments.ignores_end) ends = end_tokens(checkpoint.directory(), *tokenizer);
+  if (!arguments.ignores_end && form.source) ends.insert(form.source->end);
   // Programs read the text as it is; a terminal must not obey it.
   if (::isatty(STDOUT_FILENO) == 0) context.out.leave_as_it_is();
-  TextPrinter printer(*tokenizer, arguments, prompts, continuation.prompts, std::move(ends), context.out);
+  const auto before = form.source ? decltype(continuation.prompts)() : continuation.prompts;
+  TextPrinter printer(*tokenizer, arguments, prompts, before, std::move(ends), context.out);
   generate(setup, checkpoint, continuation,
            {.on_token = [&](std::size_t prompt, std::int32_t token) { return printer.add(prompt, token); },
             .on_end = [&](std::size_t prompt) { printer.end(prompt); },
@@ -210,9 +215,10 @@ void add_generate_command(CLI::App& app, CommandContext& context) {
                       "The tokenizer of the text: a tokenizer.json, a model of sentencepiece, or a folder with one of "
                       "them; without it, the checkpoint's own");
   command
-      ->add_option(
-          "--prompt", arguments->prompts,
-          "The text to continue; token numbers for a model of tokens without a tokenizer; repeat it for several texts")
+      ->add_option("--prompt", arguments->prompts,
+                   "The text to continue, or to answer by a model with an encoder; token numbers for a model of tokens "
+                   "without a "
+                   "tokenizer; repeat it for several texts")
       ->type_name("TEXT")
       ->allow_extra_args(false);
   command->add_option("--prompts", arguments->prompt_file, "A file with one prompt a line")->type_name("FILE");

@@ -21,6 +21,20 @@ namespace {
 /// Tokens of each text in one step over prompts. More need more memory, fewer more steps.
 constexpr std::int64_t kPromptChunk = 128;
 
+/// Texts at their beginning: prompts that are continued, or that are answered if the model reads a source.
+std::vector<GeneratedText> first_texts(const std::vector<std::vector<std::int32_t>>& prompts,
+                                       const std::optional<GenerationSource>& source) {
+  std::vector<GeneratedText> texts;
+  for (const auto& prompt : prompts) {
+    GeneratedText& text = texts.emplace_back();
+    text.tokens = source ? std::vector{source->start} : prompt;
+    if (!source) continue;
+    text.source = prompt;
+    if (prompt.empty() || prompt.back() != source->end) text.source.push_back(source->end);
+  }
+  return texts;
+}
+
 void require_tokens_below(const std::filesystem::path& checkpoint, const std::vector<std::int32_t>& tokens,
                           std::int64_t vocab) {
   for (const std::int32_t token : tokens) {
@@ -34,8 +48,10 @@ void require_tokens_below(const std::filesystem::path& checkpoint, const std::ve
 /// Generates the texts of all prompts. The place of a complete text is free for the next prompt.
 class Generator {
  public:
-  Generator(TextScores& scores, const Continuation& continuation, const GenerationEvents& events)
+  Generator(TextScores& scores, std::vector<GeneratedText> texts, const Continuation& continuation,
+            const GenerationEvents& events)
       : scores_(scores),
+        texts_(std::move(texts)),
         continuation_(continuation),
         events_(events),
         places_(static_cast<std::size_t>(scores.texts())) {}
@@ -62,14 +78,14 @@ class Generator {
   bool fill_places() {
     bool any = false;
     for (auto& place : places_) {
-      while (!place && next_prompt_ < continuation_.prompts.size()) {
+      while (!place && next_prompt_ < texts_.size()) {
         const std::size_t prompt = next_prompt_++;
         if (continuation_.tokens == 0) {
           events_.on_end(prompt);
           continue;
         }
         place = Place{.prompt = prompt};
-        place->text.tokens = continuation_.prompts[prompt];
+        place->text = texts_[prompt];
       }
       any = any || place.has_value();
     }
@@ -88,6 +104,7 @@ class Generator {
   }
 
   TextScores& scores_;
+  std::vector<GeneratedText> texts_;
   const Continuation& continuation_;
   const GenerationEvents& events_;
   std::vector<std::optional<Place>> places_;
@@ -114,16 +131,39 @@ std::unique_ptr<TextScores> make_scores(const ScoresRequest& request, const DimS
 }
 
 /// The sizes that these texts need.
-GenerationSizes generation_sizes(const Continuation& continuation, std::int64_t context) {
+GenerationSizes generation_sizes(const std::vector<GeneratedText>& texts, const Continuation& continuation,
+                                 std::int64_t context) {
   std::int64_t longest_prompt = 1;
-  for (const auto& prompt : continuation.prompts) longest_prompt = std::max(longest_prompt, std::ssize(prompt));
+  for (const GeneratedText& text : texts) longest_prompt = std::max(longest_prompt, text.size());
   GenerationSizes sizes;
-  sizes.texts = std::clamp<std::int64_t>(std::ssize(continuation.prompts), 1, continuation.batch);
+  sizes.texts = std::clamp<std::int64_t>(std::ssize(texts), 1, continuation.batch);
   // The last token that is generated is never computed.
   sizes.capacity = std::clamp<std::int64_t>(longest_prompt + continuation.tokens - 1, 1, context);
   const std::int64_t largest_pass = longest_prompt + continuation.tokens > context ? context : longest_prompt;
   sizes.chunk = std::clamp<std::int64_t>(largest_pass - 1, 1, std::min(kPromptChunk, context));
   return sizes;
+}
+
+/// The size of the dimension along which a text lies.
+std::int64_t context_along(const Dim& sequence, const DimSizes& sizes) {
+  const auto context = sizes.find(sequence);
+  if (context != sizes.end()) return context->second;
+  throw ConfigurationError("the model generates text along '" + sequence + "', which has no size");
+}
+
+/// True if a text becomes longer than the context.
+bool exceeds(const std::vector<GeneratedText>& texts, std::int64_t tokens, std::int64_t context) {
+  return std::any_of(texts.begin(), texts.end(),
+                     [&](const GeneratedText& text) { return text.size() + tokens - 1 > context; });
+}
+
+void require_sources_fit(const std::vector<GeneratedText>& texts, std::int64_t context) {
+  for (const GeneratedText& text : texts) {
+    if (std::ssize(text.source) <= context) continue;
+    throw ConfigurationError("the prompt has " + std::to_string(text.source.size()) +
+                             " tokens with the one that ends it; accepted: at most " + std::to_string(context) +
+                             ", the encoder's context");
+  }
 }
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -204,28 +244,29 @@ RunConfiguration one_rank_configuration(const CheckpointReader& checkpoint, cons
   return configuration;
 }
 
-void generate(const RunSetup& setup, const CheckpointReader& checkpoint, const Continuation& continuation,
+void generate(const RunSetup& setup, const CheckpointReader& checkpoint, const Continuation& given,
               const GenerationEvents& events) {
-  checkpoint.require(continuation.weights);
+  checkpoint.require(given.weights);
   const std::optional<DataState>& data = checkpoint.run().data;
-  const DimSizes sizes = setup.sizes(data ? data->sizes : DimSizes{});
+  const DimSizes sizes = setup.sizes(data ? data->sizes : setup.known_data_sizes());
   if (setup.stack.mesh.rank_count() != 1) {
     throw ConfigurationError("text is generated on one rank, found " + std::to_string(setup.stack.mesh.rank_count()) +
                              "; accepted: strategies of one rank, such as precision");
   }
-  const Dim sequence = setup.generation().sequence;
-  const auto context = sizes.find(sequence);
-  if (context == sizes.end()) {
-    throw ConfigurationError("the model generates text along '" + sequence + "', which has no size");
+  const Generation form = setup.generation();
+  const std::int64_t context = context_along(form.sequence, sizes);
+  const std::vector<GeneratedText> texts = first_texts(given.prompts, form.source);
+  Continuation continuation = given;
+  if (form.source) {
+    require_sources_fit(texts, context_along(form.source->sequence, sizes));
+    // The decoder has no window that slides.
+    continuation.tokens = std::min(given.tokens, context);
+  } else if (exceeds(texts, given.tokens, context)) {
+    events.on_remark("the model's context holds " + std::to_string(context) +
+                     " tokens; beyond them, each new token is computed from the last " + std::to_string(context) +
+                     " tokens anew, which is slower");
   }
-  const GenerationSizes generation = generation_sizes(continuation, context->second);
-  for (const auto& prompt : continuation.prompts) {
-    if (std::ssize(prompt) + continuation.tokens - 1 <= context->second) continue;
-    events.on_remark("the model's context holds " + std::to_string(context->second) +
-                     " tokens; beyond them, each new token is computed from the last " +
-                     std::to_string(context->second) + " tokens anew, which is slower");
-    break;
-  }
+  const GenerationSizes generation = generation_sizes(texts, continuation, context);
   const std::unique_ptr<World> world = setup.make_world();
   const auto body = [&](Device& device, Communicator& communicator) {
     const ScoresRequest request{setup, restored_from(setup, checkpoint, continuation.weights), device, communicator};
@@ -235,7 +276,7 @@ void generate(const RunSetup& setup, const CheckpointReader& checkpoint, const C
     for (const auto& prompt : continuation.prompts) {
       require_tokens_below(checkpoint.directory(), prompt, scores->vocabulary());
     }
-    Generator(*scores, continuation, events).run();
+    Generator(*scores, texts, continuation, events).run();
   };
   run_rank_threads(
       *world, [&](int rank) { return setup.make_device(rank, 1); }, body);

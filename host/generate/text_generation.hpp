@@ -33,7 +33,7 @@ struct SamplingSettings {
                                                       const std::vector<std::string>& overrides,
                                                       PluginRegistry& registry);
 
-/// Texts to continue.
+/// Texts to continue. A model that reads a source answers them.
 struct Continuation {
   /// None is empty.
   std::vector<std::vector<std::int32_t>> prompts;
@@ -57,9 +57,10 @@ struct GenerationEvents {
   std::function<void(const std::string& text)> on_remark = [](const std::string&) {};
 };
 
-/// Continues texts with the parameters of a checkpoint. A text does not depend on those that are generated with it, but
-/// for rounding. The model sees the last tokens, up to the size of its context. \throws ConfigurationError if a token
-/// is outside of the model's vocabulary, or the checkpoint lacks the average that is asked for.
+/// Continues or answers texts with the parameters of a checkpoint. A text does not depend on those that are generated
+/// with it, but for rounding. The model sees the last tokens, up to the size of its context. \throws ConfigurationError
+/// if a token is outside of the model's vocabulary, a source is longer than the encoder's context, or the checkpoint
+/// lacks the average that is asked for.
 void generate(const RunSetup& setup, const CheckpointReader& checkpoint, const Continuation& continuation,
               const GenerationEvents& events);
 

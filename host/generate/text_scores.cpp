@@ -19,7 +19,7 @@ std::vector<double> read_numbers(Executor& executor, BufferId id, std::int64_t f
   return numbers;
 }
 
-/// Gives a step the tokens of all texts and their positions.
+/// Gives a step the tokens of all texts and their positions, and the source that they answer.
 class StepInputs : public InputSource {
  public:
   StepInputs(Generation generation, std::int64_t texts, std::int64_t length)
@@ -42,12 +42,15 @@ class StepInputs : public InputSource {
     positions_[index] = static_cast<std::int32_t>(position);
   }
 
+  /// The source of the only text.
+  void set_source(const std::vector<std::int32_t>& tokens) { source_ = tokens; }
+
   void load(const InputPart& part, std::uint64_t /*step*/) override {
     const auto value = reader(part);
     auto* destination = reinterpret_cast<std::int32_t*>(part.destination);
-    // One rank has all texts. An input without texts is the same for all, so it has the values of the first.
-    const std::int64_t texts = part.dims.size() > 1 ? std::ssize(tokens_) / length_ : 1;
-    for (std::int64_t i = 0; i < texts * length_; ++i) destination[i] = value(static_cast<std::size_t>(i));
+    std::size_t count = 1;
+    for (const IndexMap& dim : part.dims) count *= static_cast<std::size_t>(dim.local_size());
+    for (std::size_t i = 0; i < count; ++i) destination[i] = value(i);
   }
 
  private:
@@ -57,6 +60,13 @@ class StepInputs : public InputSource {
       if (part.name == kCachePositions) return [this](std::size_t i) { return positions_[i]; };
       if (part.name == generation_.positions) return [this](std::size_t i) { return std::max(positions_[i], 0); };
       if (part.name == generation_.documents) return [](std::size_t) { return 0; };
+      if (part.name == generation_.mask) return [this](std::size_t i) { return positions_[i] < 0 ? 0 : 1; };
+      if (generation_.source && part.name == generation_.source->input) {
+        return [this](std::size_t i) { return i < source_.size() ? source_[i] : generation_.source->start; };
+      }
+      if (generation_.source && part.name == generation_.source->mask) {
+        return [this](std::size_t i) { return i < source_.size() ? 1 : 0; };
+      }
     }
     throw ConfigurationError("the model reads the input '" + part.name + "' for its output '" + generation_.output +
                              "'; accepted: the inputs that its generation names");
@@ -66,6 +76,7 @@ class StepInputs : public InputSource {
   std::int64_t length_;
   std::vector<std::int32_t> tokens_;
   std::vector<std::int32_t> positions_;
+  std::vector<std::int32_t> source_;
 };
 
 /// One program in its arena, with its inputs.
@@ -176,6 +187,7 @@ class WindowScores final : public TextScores {
     for (std::int64_t i = 0; i < window_; ++i) {
       step_.inputs.set(0, i, i <= last_ ? text.tokens[static_cast<std::size_t>(text.begin + i)] : 0, i);
     }
+    step_.inputs.set_source(text.source);
     step_.run();
   }
 
@@ -205,6 +217,7 @@ std::int64_t CachedPrograms::cache_bytes() const {
 
 CachedPrograms compile_cached(const RunSetup& setup, const DimSizes& sizes, const Device& device,
                               const GenerationSizes& generation) {
+  if (setup.generation().source) throw ConfigurationError("its encoder has no cache");
   CompileRequest request = setup.request(GraphMode::evaluation, sizes);
   request.outputs = {setup.generation().output};
   request.device = &device;

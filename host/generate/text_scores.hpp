@@ -15,7 +15,9 @@ namespace strata::host {
 
 /// A text that is being generated, and how much of it a model has seen.
 struct GeneratedText {
-  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> tokens = {};
+  /// The text that it answers, for a model with an encoder.
+  std::vector<std::int32_t> source = {};
   /// The first token that the model sees, because a text may be longer than the model's context.
   std::int64_t begin = 0;
   /// Tokens from `begin` on whose keys and values are cached.
@@ -47,7 +49,7 @@ struct GenerationSizes {
   std::int64_t chunk = 1;
 };
 
-/// Compiles the two programs. \throws ConfigurationError if the model cannot be continued.
+/// Compiles the two programs. \throws ConfigurationError if the model cannot be continued, as one with an encoder.
 [[nodiscard]] CachedPrograms compile_cached(const RunSetup& setup, const DimSizes& sizes, const Device& device,
                                             const GenerationSizes& generation);
 

@@ -52,6 +52,8 @@ struct RunSetup {
   /// The sizes that the data fixes. `vocab` stands for the data, which is then not opened: the size of all dimensions
   /// that its values only index.
   [[nodiscard]] DimSizes data_sizes(std::optional<std::int64_t> vocab) const;
+  /// The sizes that the dataset knows without its files.
+  [[nodiscard]] DimSizes known_data_sizes() const;
   /// Sizes for a run from random inputs, which needs no data: the model's, else those that the dataset knows without
   /// its files, else small ones.
   [[nodiscard]] DimSizes sizes_without_data() const;
@@ -87,8 +89,6 @@ struct RunSetup {
 
  private:
   [[nodiscard]] std::unique_ptr<Device> make_device(const DeviceRequest& request) const;
-  /// The sizes that the dataset knows without its files.
-  [[nodiscard]] DimSizes known_data_sizes() const;
   /// Checks that the model's graph for `request` fits the dataset and the commands. Its inputs must be inputs of the
   /// dataset with the same dimensions and types, and the output of its generation must exist. \throws PluginError that
   /// names both sides.

@@ -259,6 +259,11 @@ class T5 final : public Model {
 
   void build(GraphBuilder& builder) const override;
 
+  [[nodiscard]] std::optional<Generation> generation() const override {
+    return Generation{
+        .input = "target_tokens", .mask = "target_mask", .sequence = "target_seq", .source = GenerationSource{}};
+  }
+
  private:
   Settings settings_;
 };

@@ -205,6 +205,24 @@ def compare_logits(folder, name, model, inputs):
     return difference
 
 
+def compare_answers(folder, name, model, data):
+    """Greedy answers to sources of several lengths. `data`: the table of the configuration."""
+    overrides = [f"data.{line.replace(' = ', '=')}" for line in data.splitlines()]
+    overrides += ["model." + line.replace(" ", "") for line in sizes_of(name).splitlines()]
+    prompts = [[5, 9, 4], [30, 7, 7, 21, 6, 18, 3]]
+    asked = [part for prompt in prompts for part in ("--prompt", " ".join(map(str, prompt)))]
+    sizes = [part for override in overrides for part in ("--set", override)]
+    lines = strata("generate", folder / "imported", *asked, *sizes, "--tokens", TARGETS - 1, "--temperature", 0, "--json",
+                   "--no-cache")
+    for prompt, line in zip(prompts, lines.splitlines(), strict=True):
+        expected = model.generate(torch.tensor([prompt + [1]]), max_new_tokens=TARGETS - 1, do_sample=False,
+                                  use_cache=False)[0, 1:]
+        found = list(map(int, json.loads(line)["text"].split()))
+        check(found == expected.tolist(), f"{name} answers {prompt} by {found}, transformers by {expected.tolist()}")
+    refusal = strata("generate", folder / "imported", *sizes, "--prompt", " ".join(["5"] * CONTEXT), "--no-cache", code=2)
+    check(f"accepted: at most {CONTEXT}, the encoder's context" in refusal, f"{name}: {refusal}")
+
+
 def test_models(folder):
     for name, (kind, config) in MODELS.items():
         own = folder / name
@@ -217,6 +235,8 @@ def test_models(folder):
         data, inputs, targets = batch_of(own, name)
         strata("import", own / "original", own / "imported")
         logits = compare_logits(own, name, model, inputs)
+        if name.startswith("t5"):
+            compare_answers(own, name, model, data)
         gradients = compare_step(own, name, model, data, inputs, targets)
         strata("export", own / "imported", own / "exported")
         compare_files(name, own / "original", own / "exported")

@@ -22,4 +22,12 @@ inline strata::OptionSpecification data_option(std::string name, strata::OptionT
           .role = role};
 }
 
+/// The option `tokenizer` of datasets of tokens.
+inline strata::OptionSpecification tokenizer_option() {
+  return data_option("tokenizer", strata::OptionType::word, std::string(),
+                     "The tokenizer that made the tokens: a tokenizer.json, a model of sentencepiece, or a folder with "
+                     "one of them. Checkpoints carry it.",
+                     strata::OptionRole::tokenizer);
+}
+
 }  // namespace datasets

@@ -19,7 +19,7 @@ std::vector<OptionSpecification> document_options() {
                    {"uint16", "uint32"}),
       option::integer("document_end", -1, -1, static_cast<double>(std::numeric_limits<std::int32_t>::max()),
                       "The token that ends each document; -1: the files are .idx files, which know their documents."),
-      validation_option()};
+      tokenizer_option(), validation_option()};
 }
 
 TokenDocuments::TokenDocuments(const std::string& option, const Options& options, const DatasetRequest& request)

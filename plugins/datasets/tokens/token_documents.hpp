@@ -36,7 +36,8 @@ class TokenDocuments {
   std::int64_t ends_ = 0;
 };
 
-/// The options `type` and `document_end`, which say how documents are found.
+/// The options of datasets of documents: `type` and `document_end`, which say how documents are found, `tokenizer` and
+/// `validation`.
 [[nodiscard]] std::vector<strata::OptionSpecification> document_options();
 
 /// Requires as many documents in `found` as in `first`. \throws OptionError of `option`.

@@ -39,11 +39,7 @@ std::vector<OptionSpecification> token_file_options() {
                    {"none", "token", "index"}),
       option::integer("document_end", -1, -1, static_cast<double>(std::numeric_limits<std::int32_t>::max()),
                       "The last token of every document, such as 50256 for GPT-2's <|endoftext|>."),
-      data_option(
-          "tokenizer", OptionType::word, std::string(),
-          "The tokenizer that made the tokens: a tokenizer.json, a model of sentencepiece, or a folder with one "
-          "of them. Checkpoints carry it.",
-          OptionRole::tokenizer),
+      tokenizer_option(),
       option::boolean("cross_document_targets", true,
                       "If false, the last token of a document has no target, so the loss leaves it out."),
   };

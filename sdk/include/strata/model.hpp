@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,7 +14,21 @@
 
 namespace strata {
 
-/// How a causal model continues a text, for `strata generate`. The host reads the scores of the last token and chooses
+/// The text that an encoder reads, such as a sentence to translate. What the decoder generates answers it.
+struct GenerationSource {
+  /// The input that holds its tokens: i32, [batch `sequence`].
+  std::string input = "tokens";
+  /// The input that is 1 at its tokens and 0 behind them: i32, [batch `sequence`].
+  std::string mask = "mask";
+  /// The dimension along which its tokens lie.
+  Dim sequence = "seq";
+  /// The token before every answer, which is the padding too.
+  std::int32_t start = 0;
+  /// The token that ends both texts.
+  std::int32_t end = 1;
+};
+
+/// How a causal model generates text, for `strata generate`. The host reads the scores of the last token and chooses
 /// the next one.
 struct Generation {
   /// The input that holds the tokens: i32, [batch `sequence`].
@@ -23,10 +38,14 @@ struct Generation {
   /// The input that holds the numbers of documents, i32 [batch `sequence`]. The text is one document. Empty: the model
   /// reads none.
   std::string documents = {};
+  /// The input that is 1 at tokens and 0 behind them, i32 [batch `sequence`]. Empty: the model reads none.
+  std::string mask = {};
   /// The dimension along which tokens lie.
   Dim sequence = "seq";
   /// The output that holds the scores of the next token: [batch `sequence` V] for V different tokens.
   std::string output = "logits";
+  /// The text that an encoder reads. Without one, a text continues its prompt.
+  std::optional<GenerationSource> source = std::nullopt;
 };
 
 /// A model turns its options into a logical graph. It contains no parallel code.
@@ -38,7 +57,7 @@ class STRATA_API Model {
   /// Appends the forward pass. It reads inputs of the dataset and registers a loss. The host has defined "batch", the
   /// dimensions of sizes(), and those that the dataset fixes. \throws ConfigurationError if sizes do not fit.
   virtual void build(GraphBuilder& builder) const = 0;
-  /// How the model continues a text. Default: it does not.
+  /// How the model generates text. Default: it does not.
   [[nodiscard]] virtual std::optional<Generation> generation() const;
 };
 
