@@ -191,18 +191,20 @@ class FakeRanks {
       dims.push_back(index_map(dim, program.mesh, coordinates));
       elements *= dims.back().local_size();
     }
+    std::int64_t first = 0;
+    std::int64_t size = elements;
+    std::int64_t index = 0;
+    if (is_piece) {
+      for (const Axis& axis : parameter.sharding->axes) index = index * program.mesh.size(axis) + coordinates.at(axis);
+      size = parameter.sharding->elements / program.mesh.size(parameter.sharding->axes);
+      first = parameter.sharding->offset;
+    }
+    const DType dtype = program.buffer(buffer).dtype;
+    std::byte* memory = element(rank, buffer, 0);
     for (std::int64_t local = 0; local < elements; ++local) {
-      std::int64_t place = local;
-      if (is_piece) {
-        std::int64_t index = 0;
-        for (const Axis& axis : parameter.sharding->axes)
-          index = index * program.mesh.size(axis) + coordinates.at(axis);
-        const std::int64_t piece = parameter.sharding->elements / program.mesh.size(parameter.sharding->axes);
-        place = parameter.sharding->offset + local;
-        if (place / piece != index) continue;
-        place %= piece;
-      }
-      visit(name, global_index(dims, local), element(rank, buffer, place), program.buffer(buffer).dtype);
+      const std::int64_t place = first + local;
+      if (place / size != index) continue;
+      visit(name, global_index(dims, local), memory + static_cast<std::size_t>(place % size) * size_of(dtype), dtype);
     }
   }
 
