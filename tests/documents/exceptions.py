@@ -35,7 +35,7 @@ SHORTER = (
     (r"strata_matrix (.*)--count \d+", r"strata_matrix \1--count 1"),
     (r"plan configs/planning/\S+ --cluster \S+( --nodes \d+)?( --vocab \d+)?", "plan config.toml --cluster two-core"),
     (r"published_steps (\S+ \S+)$", r"published_steps \1 22B"),
-    (r"calibrate (node\.toml)$", r"calibrate \1 --seconds 1"),
+    (r"calibrate (node\.toml)(?=\s|$)", r"calibrate \1 --seconds 1"),
     (r"strata_chaos (.*)--faults \d+", r"strata_chaos \1--faults 1"),
 )
 
