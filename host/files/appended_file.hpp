@@ -10,7 +10,8 @@
 namespace strata::host {
 
 /// A file to which records are appended. It contains whole records only, except for the last one after a crash. If
-/// another program moves the file away, a new one is made at its path; if it empties the file, records begin anew.
+/// another program moves the file away, a new one is made at its path; if it empties the file, records begin anew. A
+/// pipe gets the records that it can take at once.
 class AppendedFile {
  public:
   /// `label`: the beginning of messages about the file, such as "--log-json 'run.jsonl'".

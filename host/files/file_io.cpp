@@ -27,6 +27,12 @@
 namespace strata::host {
 namespace {
 
+/// True for names that the system gives to devices and open files, such as /dev/stdout and /proc/self/fd/1.
+bool is_of_system(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  return (name.starts_with("/dev/") && !name.starts_with("/dev/shm/")) || name.starts_with("/proc/");
+}
+
 /// Bytes of a configuration. The largest of configs/ has 2 KiB.
 constexpr std::size_t kLargestText = std::size_t{4} << 20U;
 
@@ -231,7 +237,7 @@ void replace_file(const std::filesystem::path& path, std::string_view text, cons
 bool is_link_to_file(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  if (path.string().starts_with("/dev/") || path.string().starts_with("/proc/")) return false;
+  if (is_of_system(path)) return false;
   return fs::is_symlink(fs::symlink_status(path, ignored)) && !fs::is_character_file(fs::status(path, ignored));
 }
 
@@ -249,8 +255,7 @@ void write_named_file(const std::filesystem::path& path, std::string_view text) 
     throw ConfigurationError("'" + path.string() + "': there is no folder '" + folder.string() + "'");
   }
   // /dev/stdout may be a file that other programs write to as well.
-  const bool is_system = path.string().starts_with("/dev/") || path.string().starts_with("/proc/");
-  if (!is_system && (!fs::exists(status) || fs::is_regular_file(status))) return replace_file(path, text);
+  if (!is_of_system(path) && (!fs::exists(status) || fs::is_regular_file(status))) return replace_file(path, text);
   std::ofstream stream(path, std::ios::binary | std::ios::app);
   stream << text << std::flush;
   if (!stream) fail(path, "cannot be written");

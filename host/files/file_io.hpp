@@ -85,7 +85,8 @@ void make_directories(const std::filesystem::path& directory, const Disk& disk =
 void replace_file(const std::filesystem::path& path, std::string_view text, const Disk& disk = system_disk());
 
 /// True if a file of this name is a symbolic link to another file, or to nothing. Strata writes through none. Links to
-/// devices, and those of the system's folders /dev and /proc, such as /dev/stdout, are none of these.
+/// devices, and those of the system's folders /dev and /proc, such as /dev/stdout, are none of these. In /dev/shm,
+/// which is memory for any user's files, they are.
 [[nodiscard]] bool is_link_to_file(const std::filesystem::path& path);
 
 /// Writes `text` to a path that a user named. A file is replaced atomically. Anything else, such as a pipe or a device,

@@ -1,21 +1,17 @@
 #include "launch/rank_processes.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <ctime>
 #include <fstream>
 #include <limits>
 #include <utility>
-
-#include "files/file_io.hpp"
 
 namespace strata::host {
 namespace {
@@ -37,59 +33,30 @@ std::string file_name(int rank) { return fmt::format("rank-{:05}.log", rank); }
 }  // namespace
 
 RankLog::RankLog(const std::filesystem::path& folder, int rank, Warn warn)
-    : path_(folder / file_name(rank)), warn_(std::move(warn)) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) fail(error.message());
-  open();
-}
-
-void RankLog::open() {
-  file_ = Descriptor();
-  if (is_link_to_file(path_)) return fail("it is a symbolic link");
-  // A pipe at this path has no reader, and must not make the launcher wait for one.
-  file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
-  if (!file_.is_open()) fail(std::strerror(errno));
+    : file_(folder / file_name(rank), "the output of a rank, '" + (folder / file_name(rank)).string() + "'"),
+      warn_(std::move(warn)) {
+  std::error_code reported_by_open;
+  std::filesystem::create_directories(folder, reported_by_open);
+  if (!file_.open()) warn_once();
 }
 
 void RankLog::line(const std::string& text) {
-  if (!file_.is_open() || is_moved(file_.number(), path_)) open();
-  if (!file_.is_open()) {
-    ++lost_lines_;
+  const std::string gap =
+      lost_lines_ > 0 ? fmt::format("=== {} line(s) could not be written\n", lost_lines_) : std::string();
+  if (file_.append(gap + text + "\n")) {
+    lost_lines_ = 0;
     return;
   }
-  if (lost_lines_ > 0) {
-    const std::uint64_t lost = lost_lines_;
-    write(fmt::format("=== {} line(s) could not be written\n", lost));
-    if (lost_lines_ > lost) {
-      // The mark was lost too, and so is this line instead of it.
-      return;
-    }
-    lost_lines_ = 0;
-  }
-  write(text + "\n");
+  ++lost_lines_;
+  warn_once();
 }
 
 void RankLog::mark(const std::string& text) { line("=== " + current_time() + " " + text); }
 
-void RankLog::write(const std::string& text) {
-  const std::string whole = (is_torn_ ? "\n" : "") + text;
-  const ssize_t written = ::write(file_.number(), whole.data(), whole.size());
-  if (written == static_cast<ssize_t>(whole.size())) {
-    is_torn_ = false;
-    return;
-  }
-  const int error = written < 0 ? errno : ENOSPC;
-  is_torn_ = is_torn_ || written > 0;
-  ++lost_lines_;
-  fail(std::strerror(error));
-}
-
-void RankLog::fail(const std::string& reason) {
+void RankLog::warn_once() {
   if (has_warned_) return;
   has_warned_ = true;
-  warn_("the output of a rank cannot be written to '" + path_.string() + "': " + reason +
-        "; the run goes on, and the file misses lines");
+  warn_(*file_.failure() + "; the run goes on, and the file misses lines");
 }
 
 std::int64_t out_of_memory_kills(const std::filesystem::path& statistics) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "diagnosis/run_signals.hpp"
+#include "files/appended_file.hpp"
 #include "files/descriptor.hpp"
 #include "files/exit_codes.hpp"
 #include "launch/child_process.hpp"
@@ -151,16 +152,11 @@ class RankLog {
   void mark(const std::string& text);
 
  private:
-  void open();
-  void write(const std::string& text);
-  void fail(const std::string& reason);
+  void warn_once();
 
-  std::filesystem::path path_;
+  AppendedFile file_;
   Warn warn_;
-  Descriptor file_;
   bool has_warned_ = false;
-  /// True if the last line in the file is only a part of one.
-  bool is_torn_ = false;
   std::uint64_t lost_lines_ = 0;
 };
 
