@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Trains models of transformers with Strata and with PyTorch, alternating, and prints the times of a step and their ratio.
+
+    python3 tests/bench/models_against_torch.py [--models bert t5] [--compile] [--dtype bf16] [--rounds 3]
+
+Each row of MODELS is one model: the tables of its configuration here, and what makes the model and a batch there. Both
+sides train with AdamW on random data of the same sizes, with two threads on one rank. A time is the median of the steps
+after --warmup. A ratio is the median of the rounds there over the median of the rounds here, above 1 where Strata is
+faster. Memory is measured as in against_torch.py. "compiled" is torch.compile; eager if it fails, which is said.
+
+Needs PyTorch and transformers (docs/performance.md).
+"""
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from against_torch import BF16, REPOSITORY, run_measured
+
+RUN = """
+[run]
+steps = {steps}
+output = "{folder}/run"
+checkpoint_every = 0
+[batch]
+global = {batch}
+[optimizer]
+plugin = "adamw"
+lr = 1e-4
+weight_decay = 0.01
+[device]
+plugin = "cpu"
+threads = 2
+"""
+DOCUMENTS = 64
+
+
+def tokens(folder, name, vocab, length):
+    """A raw file of documents that fill a sequence with the tokens around them. Each ends with token 1."""
+    import random
+    from array import array
+    random.seed(3)
+    values = array("H")
+    for _ in range(DOCUMENTS):
+        values.extend(random.randrange(4, vocab) for _ in range(length))
+        values.append(1)
+    (folder / name).write_bytes(values.tobytes())
+
+
+def bert_data(folder, row):
+    tokens(folder, "tokens", row["vocab"], row["length"] - 2)
+    (folder / "labels").write_bytes(bytes(2 * DOCUMENTS))
+
+
+def bert_torch(row):
+    import torch
+    import transformers
+    model = transformers.BertForSequenceClassification(transformers.BertConfig(vocab_size=row["vocab"], num_labels=2))
+    ids = torch.randint(4, row["vocab"], (row["batch"], row["length"]))
+    return model, dict(input_ids=ids, attention_mask=torch.ones_like(ids), labels=torch.zeros(row["batch"], dtype=torch.long))
+
+
+def t5_data(folder, row):
+    tokens(folder, "tokens", row["vocab"], row["length"] - 1)
+    tokens(folder, "targets", row["vocab"], row["target_length"] - 1)
+
+
+def t5_torch(row):
+    import torch
+    import transformers
+    config = transformers.T5Config(vocab_size=row["vocab"], d_model=512, d_kv=64, d_ff=1024, num_layers=8, num_heads=6,
+                                   feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0)
+    ids = torch.randint(4, row["vocab"], (row["batch"], row["length"]))
+    labels = torch.randint(4, row["vocab"], (row["batch"], row["target_length"]))
+    return (transformers.T5ForConditionalGeneration(config),
+            dict(input_ids=ids, attention_mask=torch.ones_like(ids), labels=labels))
+
+
+MODELS = {
+    "bert": {"name": "BERT-base, two classes", "vocab": 30522, "length": 128, "batch": 8, "data": bert_data, "torch": bert_torch,
+             "tables": '[model]\nplugin = "bert"\nsize = "bert-base"\nvocab = 30522\ncontext = {length}\nclasses = 2\n'
+                       '[data]\nplugin = "sentences"\npath = "{folder}/tokens"\nlabels = "{folder}/labels"\ndocument_end = 1\n'
+                       'first_token = 2\nlast_token = 3\nvalidation = 0.0\n'},
+    "t5": {"name": "T5 1.1 small", "vocab": 32128, "length": 128, "target_length": 64, "batch": 8, "data": t5_data,
+           "torch": t5_torch,
+           "tables": '[model]\nplugin = "t5"\nsize = "t5-small"\ncontext = {length}\ntarget_context = {target_length}\n'
+                     '[data]\nplugin = "pairs"\npath = "{folder}/tokens"\ntarget_path = "{folder}/targets"\ndocument_end = 1\n'
+                     'validation = 0.0\n'},
+}
+
+
+def digest(lines, warmup, peak):
+    return {"seconds": statistics.median(line["seconds"] for line in lines[warmup:]), "peak_pss_bytes": peak}
+
+
+def run_strata(args, row, folder):
+    config, log = folder / "run.toml", folder / "log.jsonl"
+    log.unlink(missing_ok=True)
+    tables = row["tables"].format(folder=folder, **row)
+    config.write_text(tables + RUN.format(folder=folder, steps=args.steps, batch=row["batch"]) +
+                      (BF16 if args.dtype == "bf16" else ""))
+    _, peak = run_measured([str(args.strata), "train", str(config), "--log-json", str(log), "--overwrite"], 2)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    return digest([{"seconds": line["step_seconds"]} for line in lines if "step_seconds" in line], args.warmup, peak)
+
+
+def run_torch(args, key):
+    command = [sys.executable, __file__, "--there", key, "--steps", args.steps, "--dtype", args.dtype]
+    output, peak = run_measured([str(word) for word in command + ["--compile"] * args.compile], 2)
+    return digest([json.loads(line) for line in output.splitlines() if line.startswith("{")], args.warmup, peak)
+
+
+def train_there(args):
+    """The side of PyTorch, in a process of its own. Prints a line for each step."""
+    import torch
+    torch.manual_seed(1)
+    torch.set_num_threads(2)
+    model, batch = MODELS[args.there]["torch"](MODELS[args.there])
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01)
+    if args.compile:
+        model.compile()
+    for _ in range(args.steps):
+        begin = time.perf_counter()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.dtype == "bf16"):
+            loss = model(**batch).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        print(json.dumps({"loss": float(loss.detach()), "seconds": time.perf_counter() - begin}), flush=True)
+
+
+def compare(args, key):
+    row = MODELS[key]
+    sides = {"strata": [], "torch": []}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        row["data"](folder, row)
+        for _ in range(args.rounds):
+            sides["strata"].append(run_strata(args, row, folder))
+            sides["torch"].append(run_torch(args, key))
+    seconds = {side: statistics.median(each["seconds"] for each in rounds) for side, rounds in sides.items()}
+    memory = {side: max(each["peak_pss_bytes"] for each in rounds) for side, rounds in sides.items()}
+    print(f"{row['name']:28} {args.dtype:5} {seconds['strata']:8.3f} s {seconds['torch']:8.3f} s "
+          f"ratio {seconds['torch'] / seconds['strata']:.3f}  memory {memory['strata'] / 2**20:.0f} and "
+          f"{memory['torch'] / 2**20:.0f} MiB, ratio {memory['strata'] / memory['torch']:.2f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--strata", default=REPOSITORY / "build/release/bin/strata", type=Path)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--there", choices=MODELS, help=argparse.SUPPRESS)
+    parser.add_argument("--compile", action="store_true", help="torch.compile there")
+    parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--warmup", type=int, default=2, help="steps left out of the median, on both sides")
+    args = parser.parse_args()
+    if args.there:
+        return train_there(args)
+    print(f"{'model':28} {'type':5} {'Strata':>10} {'PyTorch' + (', compiled' if args.compile else ''):>10}")
+    for key in args.models:
+        compare(args, key)
+
+
+if __name__ == "__main__":
+    main()
