@@ -62,45 +62,4 @@ __device__ __forceinline__ Segment find_tile(std::int64_t tile, const ExpertShap
   return {0, 0, 0};
 }
 
-/// c(i, j) = Σ over k of a(i, k) · b(k, j) for a tile of kProductTile rows and columns, of which only `rows` and
-/// `columns` exist. Blocks have kProductThreads threads.
-inline constexpr int kProductTile = 32;
-inline constexpr int kProductThreads = 256;
-
-template <class V, class A, class B, class Store>
-__device__ __forceinline__ void tile_product(int rows, int columns, std::int64_t depth, const A& a, const B& b,
-                                             const Store& store) {
-  constexpr int kStep = 16;
-  constexpr int kSide = 16;  // threads along rows and columns
-  __shared__ V left[kStep][kProductTile + 1];
-  __shared__ V right[kStep][kProductTile + 1];
-  const int thread = static_cast<int>(threadIdx.x);
-  const int x = thread % kSide;
-  const int y = thread / kSide;
-  V sums[2][2] = {};
-  for (std::int64_t first = 0; first < depth; first += kStep) {
-    for (int i = thread; i < kProductTile * kStep; i += kProductThreads) {
-      const int row = i / kStep;
-      const std::int64_t k = first + i % kStep;
-      left[i % kStep][row] = row < rows && k < depth ? a(row, k) : V{0};
-      right[i % kStep][row] = row < columns && k < depth ? b(k, row) : V{0};
-    }
-    __syncthreads();
-#pragma unroll
-    for (int k = 0; k < kStep; ++k) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-#pragma unroll
-        for (int j = 0; j < 2; ++j) sums[i][j] += left[k][y + i * kSide] * right[k][x + j * kSide];
-      }
-    }
-    __syncthreads();
-  }
-  for (int i = 0; i < 2; ++i) {
-    for (int j = 0; j < 2; ++j) {
-      if (y + i * kSide < rows && x + j * kSide < columns) store(y + i * kSide, x + j * kSide, sums[i][j]);
-    }
-  }
-}
-
 }  // namespace strata::cuda

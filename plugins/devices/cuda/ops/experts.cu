@@ -4,7 +4,7 @@
 
 #include "device/cuda_kernel.hpp"
 #include "kernels/activation.cuh"
-#include "kernels/expert_choices.cuh"
+#include "kernels/expert_products.cuh"
 #include "language/launch.hpp"
 
 /// \file
@@ -52,75 +52,6 @@ __global__ void list_choices(ExpertShape shape, const G* gates, Choices choices,
     if (fits) choices.token_of[place] = static_cast<int>(token);
     ++place;
   }
-}
-
-/// What rows are multiplied by.
-enum class Side : std::uint8_t {
-  rows,    ///< out[i] = Σ_k a[k] · w[i, k]
-  columns  ///< out[i] = Σ_k a[k] · w[k, i]
-};
-
-/// out[row, i] for the rows of a round, each with the matrix w[expert] of `columns` results and `depth` terms. Rows are
-/// those of the tokens in x, or in a buffer of the round.
-template <class T, class A, bool kOfTokens, Side kSide>
-__global__ void __launch_bounds__(kProductThreads)
-    multiply_rows(ExpertShape shape, Choices choices, Round round, std::int64_t columns, std::int64_t depth, const A* a,
-                  const T* w, Accumulate<T>* out, bool accumulate) {
-  using V = Accumulate<T>;
-  const Segment tile = find_tile<kProductTile>(blockIdx.x, shape, choices, round);
-  if (tile.end <= tile.begin) return;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.y) * kProductTile;
-  const std::int64_t left = columns - first;
-  w += tile.expert * columns * depth;
-  tile_product<V>(
-      static_cast<int>(tile.end - tile.begin), static_cast<int>(left < kProductTile ? left : kProductTile), depth,
-      [&](int row, std::int64_t k) -> V {
-        const std::int64_t choice = tile.begin + row;
-        return widen(a[(kOfTokens ? choices.token_of[choice] : choice - round.begin) * depth + k]);
-      },
-      [&](std::int64_t k, int i) -> V {
-        return widen(kSide == Side::rows ? w[(first + i) * depth + k] : w[k * columns + first + i]);
-      },
-      [&](int row, int i, V sum) {
-        V& to = out[(tile.begin + row - round.begin) * columns + first + i];
-        to = accumulate ? to + sum : sum;
-      });
-}
-
-/// dw[expert, i, j] = Σ over the expert's choices in the round of left[choice, i] · right[choice, j]. One of the two is
-/// a row of a token, and the other one a row of the round.
-template <class T, class R, bool kLeftOfTokens>
-__global__ void __launch_bounds__(kProductThreads)
-    sum_outer_products(Choices choices, Round round, std::int64_t rows, std::int64_t columns, const T* of_tokens,
-                       const Accumulate<T>* of_round, R* dw, bool accumulate) {
-  using V = Accumulate<T>;
-  const Segment segment = segment_of(static_cast<int>(blockIdx.z), choices, round);
-  const std::int64_t count = segment.end > segment.begin ? segment.end - segment.begin : 0;
-  const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.y) * kProductTile;
-  const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) * kProductTile;
-  const std::int64_t rows_left = rows - first_row;
-  const std::int64_t columns_left = columns - first_column;
-  const auto token_value = [&](std::int64_t choice, std::int64_t i, std::int64_t width) -> V {
-    return widen(of_tokens[choices.token_of[choice] * width + i]);
-  };
-  const auto round_value = [&](std::int64_t choice, std::int64_t i, std::int64_t width) -> V {
-    return of_round[(choice - round.begin) * width + i];
-  };
-  tile_product<V>(
-      static_cast<int>(rows_left < kProductTile ? rows_left : kProductTile),
-      static_cast<int>(columns_left < kProductTile ? columns_left : kProductTile), count,
-      [&](int i, std::int64_t k) -> V {
-        return kLeftOfTokens ? token_value(segment.begin + k, first_row + i, rows)
-                             : round_value(segment.begin + k, first_row + i, rows);
-      },
-      [&](std::int64_t k, int j) -> V {
-        return kLeftOfTokens ? round_value(segment.begin + k, first_column + j, columns)
-                             : token_value(segment.begin + k, first_column + j, columns);
-      },
-      [&](int i, int j, V sum) {
-        R& to = dw[(segment.expert * rows + first_row + i) * columns + first_column + j];
-        to = narrow<R>(accumulate ? widen(to) + sum : sum);
-      });
 }
 
 /// The choice of a block, if the round has it, and its expert. Blocks are choices.
