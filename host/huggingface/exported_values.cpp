@@ -252,15 +252,17 @@ void TensorRows::read_straight(const MappedParameter& part, std::int64_t begin, 
     return row >= view.rows ? view.elements() : row * view.columns + std::min(distance % view.row_pitch, view.columns);
   };
   TensorPart selected = TensorPart::whole(shape_of(part));
-  selected.begin = elements_before(first);
-  selected.end = elements_before(end * row_elements_);
-  if (selected.begin == selected.end) return;
+  const std::int64_t from = elements_before(first);
+  const std::int64_t to = elements_before(end * row_elements_);
+  if (from == to) return;
+  selected.begin = part.first + from;
+  selected.end = part.first + to;
   load(part, selected);
-  for (std::int64_t done = selected.begin; done < selected.end;) {
+  for (std::int64_t done = from; done < to;) {
     const std::int64_t column = done % view.columns;
-    const std::int64_t run = std::min(view.columns - column, selected.end - done);
+    const std::int64_t run = std::min(view.columns - column, to - done);
     const std::int64_t at = view.begin + done / view.columns * view.row_pitch + column - first;
-    std::memcpy(destination + at * element_bytes_, data_.data() + (done - selected.begin) * element_bytes_,
+    std::memcpy(destination + at * element_bytes_, data_.data() + (done - from) * element_bytes_,
                 static_cast<std::size_t>(run * element_bytes_));
     done += run;
   }

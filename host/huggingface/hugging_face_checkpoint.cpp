@@ -133,8 +133,19 @@ std::unique_ptr<HuggingFaceCheckpoint> HuggingFaceCheckpoint::open(const fs::pat
       const std::string& parameter = part.where.parameter;
       manifest.tensors[parameter] = {entry.tensor.dtype, shapes.at(parameter), {}};
       manifest.run.imported_types[parameter] = entry.tensor.dtype;
-      sources[parameter] = {part.view, entry.data, entry.tensor.dtype};
+      Source& source = sources[parameter];
+      if (!source.pieces.empty() && source.dtype != entry.tensor.dtype) {
+        throw RuntimeError(
+            "'" + folder.string() + "': '" + name + "' is " + std::string(to_string(entry.tensor.dtype)) +
+            "; accepted: " + std::string(to_string(source.dtype)) + ", as others of '" + parameter + "'");
+      }
+      source.dtype = entry.tensor.dtype;
+      source.pieces.push_back({part.view, entry.data, part.first});
     }
+  }
+  for (auto& [parameter, source] : sources) {
+    std::sort(source.pieces.begin(), source.pieces.end(),
+              [](const Piece& one, const Piece& other) { return one.first < other.first; });
   }
   return std::unique_ptr<HuggingFaceCheckpoint>(
       new HuggingFaceCheckpoint(std::move(manifest), std::move(files), std::move(layout), std::move(sources)));
@@ -146,7 +157,16 @@ void HuggingFaceCheckpoint::gather(const std::string& name, const TensorPart& pa
   const Source& source = sources_.at(name);
   const std::size_t size = size_of(source.dtype);
   for_each_run(part, [&](std::int64_t local, std::int64_t global, std::int64_t length) {
-    source.view.gather(source.data.data(), global, length, size, destination + local * static_cast<std::int64_t>(size));
+    const auto after = std::upper_bound(source.pieces.begin(), source.pieces.end(), global,
+                                        [](std::int64_t element, const Piece& piece) { return element < piece.first; });
+    for (auto piece = after - 1; length > 0; ++piece) {
+      const std::int64_t begin = global - piece->first;
+      const std::int64_t count = std::min(length, piece->view.elements() - begin);
+      piece->view.gather(piece->data.data(), begin, count, size, destination + local * static_cast<std::int64_t>(size));
+      local += count;
+      global += count;
+      length -= count;
+    }
   });
 }
 

@@ -32,11 +32,16 @@ class HuggingFaceCheckpoint final : public CheckpointReader {
   void gather(const std::string& name, const TensorPart& part, std::byte* destination) const override;
 
  private:
-  /// A parameter and the tensor that has its elements.
-  struct Source {
+  /// A tensor that has elements of a parameter, from number `first` on.
+  struct Piece {
     TensorView view;
     std::span<const std::byte> data;
+    std::int64_t first = 0;
+  };
+  /// The tensors that have the elements of a parameter, in their order.
+  struct Source {
     DType dtype = DType::f32;
+    std::vector<Piece> pieces;
   };
 
   HuggingFaceCheckpoint(Manifest manifest, HuggingFaceFiles files, HuggingFaceLayout layout,

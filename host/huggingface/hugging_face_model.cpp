@@ -127,6 +127,25 @@ TensorView view_of(const HuggingFaceTensor& where) {
           .column_pitch = shape[1]};
 }
 
+/// The elements of a parameter that a tensor has.
+struct PartOfParameter {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+/// \throws OptionError with the tensor's name if the description contradicts itself.
+PartOfParameter part_of(const HuggingFaceTensor& where, const Shape& shape) {
+  if (where.parameter_size == 0) return {0, element_count(shape)};
+  const bool fits = !shape.empty() && where.parameter_begin >= 0 && where.parameter_size > 0 &&
+                    where.parameter_begin <= shape.front() - where.parameter_size;
+  if (!fits) throw OptionError(where.name, "its description is impossible: the part of its parameter lies outside");
+  if (where.transposed || where.slice_size != 0) {
+    throw OptionError(where.name, "its description is impossible: a part of a parameter is transposed or a slice");
+  }
+  const std::int64_t inner = product(shape.begin() + 1, shape.end());
+  return {where.parameter_begin * inner, where.parameter_size * inner};
+}
+
 }  // namespace
 
 RecognisedModel recognise_model(const std::filesystem::path& folder, PluginRegistry& registry) {
@@ -168,22 +187,27 @@ HuggingFaceLayout::HuggingFaceLayout(const HuggingFacePlugin& plugin, HuggingFac
                                      const std::map<std::string, Shape>& shapes)
     : description_(std::move(tensors)) {
   const auto refuse = [&](const std::string& what) { throw PluginError(plugin.origin, "tensors", "", what); };
-  std::map<std::string, Shape> left = shapes;
+  // The elements of each parameter that tensors have, in the order of their names in `description_`.
+  std::map<std::string, std::int64_t> named;
   for (const HuggingFaceTensor& each : description_.tensors) {
-    const auto shape = left.find(each.parameter);
-    if (shape == left.end()) {
-      refuse("names '" + each.parameter + "', which " +
-             (shapes.contains(each.parameter) ? "it names twice" : "is no parameter"));
-    }
+    const auto shape = shapes.find(each.parameter);
+    if (shape == shapes.end()) refuse("names '" + each.parameter + "', which is no parameter");
     const TensorView view = call_plugin(plugin.origin, "tensors", [&] { return view_of(each); });
-    if (view.elements() != element_count(shape->second)) {
+    const PartOfParameter part = call_plugin(plugin.origin, "tensors", [&] { return part_of(each, shape->second); });
+    if (view.elements() != part.count) {
       refuse("gives parameter '" + each.parameter + "' " + std::to_string(view.elements()) + " elements of '" +
-             each.name + "'; it has " + std::to_string(element_count(shape->second)));
+             each.name + "'; it has " + std::to_string(part.count));
     }
-    left.erase(shape);
-    by_tensor_[each.name].push_back({each, view});
+    std::int64_t& so_far = named[each.parameter];
+    if (part.first < so_far) refuse("names '" + each.parameter + "', which it names twice");
+    if (part.first > so_far)
+      refuse("leaves out elements of '" + each.parameter + "' before those of '" + each.name + "'");
+    so_far += part.count;
+    by_tensor_[each.name].push_back({each, view, part.first});
   }
-  if (!left.empty()) refuse("does not name the parameter '" + left.begin()->first + "'");
+  for (const auto& [name, shape] : shapes) {
+    if (named[name] != element_count(shape)) refuse("does not name all of the parameter '" + name + "'");
+  }
   for (auto& [name, parts] : by_tensor_) require_cover(plugin.origin, parts);
 }
 

@@ -50,13 +50,16 @@ struct TensorView {
               std::byte* parameter) const;
 };
 
-/// A part of a tensor of Hugging Face, and the parameter that it is.
+/// A part of a tensor of Hugging Face, and the parameter, or the part of one, that it is.
 struct MappedParameter {
   HuggingFaceTensor where;
   TensorView view;
+  /// The first of the parameter's elements that the tensor has.
+  std::int64_t first = 0;
 };
 
-/// The tensors that a plugin describes, checked: each parameter of `shapes` once, all elements of each tensor once.
+/// The tensors that a plugin describes, checked: all elements of each parameter of `shapes` once, all elements of each
+/// tensor once.
 class HuggingFaceLayout {
  public:
   /// `shapes`: of the model's parameters, by name. \throws PluginError if the plugin's description is impossible.

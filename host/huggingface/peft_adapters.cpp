@@ -202,7 +202,8 @@ class PeftWriter {
 std::map<std::string, HuggingFacePlace> hugging_face_places(const HuggingFaceLayout& layout) {
   std::map<std::string, HuggingFacePlace> places;
   for (const auto& [tensor, parts] : layout.by_tensor()) {
-    for (const auto& [where, view] : parts) {
+    for (const auto& [where, view, first] : parts) {
+      if (where.parameter_size > 0) continue;
       const bool is_whole = parts.size() == 1;
       const int last = static_cast<int>(where.shape.size()) - 1;
       if (!is_whole && where.slice_dim != (where.transposed ? 0 : last)) continue;

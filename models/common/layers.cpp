@@ -33,10 +33,11 @@ Value normalize(GraphBuilder& b, Value x, const Dims& dims, const std::string& n
 }
 
 Value feed_forward(GraphBuilder& b, Value x, const std::string& prefix, const FeedForward& settings) {
+  const Dim& inner = settings.inner;
   const auto widen = [&](const std::string& name) {
     return affine(
         b, x, prefix + name,
-        {.weight = {"embed", "ffn"}, .bias = settings.bias ? Dims{"ffn"} : Dims{}, .result = {"batch", "seq", "ffn"}});
+        {.weight = {"embed", inner}, .bias = settings.bias ? Dims{inner} : Dims{}, .result = {"batch", "seq", inner}});
   };
   const std::string active_name = prefix + settings.names.activation;
   Value active;
@@ -48,7 +49,7 @@ Value feed_forward(GraphBuilder& b, Value x, const std::string& prefix, const Fe
         b.op("gated_activation", {gate, widen(settings.names.up)}, active_name, {{"kind", settings.activation}})[0];
   }
   return affine(b, active, prefix + settings.names.down,
-                {.weight = {"ffn", "embed"},
+                {.weight = {inner, "embed"},
                  .bias = settings.bias ? Dims{"embed"} : Dims{},
                  .result = {"batch", "seq", "embed"},
                  .deviation = settings.output_deviation});

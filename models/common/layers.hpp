@@ -47,8 +47,7 @@ struct Norm {
 [[nodiscard]] Value normalize(GraphBuilder& builder, Value x, const Dims& dims, const std::string& name,
                               const Norm& norm, bool gradient_is_zero = false);
 
-/// The two matrices of a transformer block with an activation between, on a stream [batch seq embed]. The inner width
-/// is the dim "ffn".
+/// The two matrices of a transformer block with an activation between, on a stream [batch seq embed].
 struct FeedForward {
   /// Names of parameters and nodes after the prefix of the block. `gate` is empty for a plain activation.
   struct Names {
@@ -59,6 +58,8 @@ struct FeedForward {
   };
 
   Names names;
+  /// The dim of the inner width.
+  Dim inner = "ffn";
   /// One of activation_functions(). With a gate: activation(gate) · up (Shazeer, "GLU Variants Improve Transformer",
   /// 2020).
   std::string activation = "gelu_tanh";

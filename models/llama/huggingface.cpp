@@ -1,5 +1,6 @@
 #include "common/huggingface.hpp"
 
+#include <tuple>
 #include <utility>
 
 #include "llama.hpp"
@@ -13,7 +14,9 @@ using namespace strata;
 /// Lists the tensors of the Hugging Face model, whose names are those of the parameters.
 class TensorList {
  public:
-  TensorList(const Settings& settings, bool packed) : s_(settings), packed_(packed) {}
+  /// `type`: that of the files, or null for a model that none can express.
+  TensorList(const Settings& settings, const ModelType* type)
+      : s_(settings), packed_(type != nullptr && type->packed), experts_(experts_of(type)) {}
 
   void add(const std::string& name, Shape shape) {
     list_.push_back({.name = name, .parameter = name, .shape = std::move(shape)});
@@ -33,6 +36,7 @@ class TensorList {
       add(attention + "q_norm.weight", {is_of_all ? queries : s_.head_dim});
       add(attention + "k_norm.weight", {is_of_all ? keys : s_.head_dim});
     }
+    if (s_.kind() == Kind::mixture) return add_experts(layer);
     add_parts({{layer + "mlp.gate_proj", s_.ffn}, {layer + "mlp.up_proj", s_.ffn}}, layer + "mlp.gate_up_proj",
               s_.mlp_bias);
     add_linear({layer + "mlp.down_proj", s_.embed}, s_.ffn, s_.mlp_bias);
@@ -46,6 +50,32 @@ class TensorList {
     std::string name;
     std::int64_t out = 0;
   };
+
+  static ModelType::Experts experts_of(const ModelType* type) {
+    return type != nullptr && type->experts ? *type->experts : ModelType::Experts{.block = "mlp."};
+  }
+
+  void add_experts(const std::string& layer) {
+    const std::string block = layer + experts_.block;
+    add_linear({layer + "mlp.gate", s_.experts.count}, s_.embed, false);
+    list_.back().name = block + "gate.weight";
+    for (const auto& [parameter, name, shape] : {std::tuple{"gate_proj", experts_.gate, Shape{s_.ffn, s_.embed}},
+                                                 std::tuple{"up_proj", experts_.up, Shape{s_.ffn, s_.embed}},
+                                                 std::tuple{"down_proj", experts_.down, Shape{s_.embed, s_.ffn}}}) {
+      for (std::int64_t expert = 0; expert < s_.experts.count; ++expert) {
+        list_.push_back({.name = block + "experts." + std::to_string(expert) + "." + name + ".weight",
+                         .parameter = layer + "mlp.experts." + parameter + ".weight",
+                         .shape = shape,
+                         .parameter_begin = expert,
+                         .parameter_size = 1});
+      }
+    }
+    if (s_.experts.shared_width == 0) return;
+    const std::string shared = layer + "mlp.shared_expert.";
+    for (const char* name : {"gate_proj", "up_proj"})
+      add_linear({shared + name, s_.experts.shared_width}, s_.embed, false);
+    add_linear({shared + "down_proj", s_.embed}, s_.experts.shared_width, false);
+  }
 
   void add_norms(const std::string& layer) {
     std::vector<std::string> norms;
@@ -83,16 +113,17 @@ class TensorList {
 
   const Settings& s_;
   bool packed_;
+  ModelType::Experts experts_;
   std::vector<HuggingFaceTensor> list_;
 };
 
 }  // namespace
 
-std::vector<std::string> LlamaFormat::families() const { return model_type_names(); }
+std::vector<std::string> LlamaFormat::families() const { return model_type_names(kind_); }
 
 std::optional<Options> LlamaFormat::options(const HuggingFaceFields& config) const {
   const ModelType* type = find_model_type(config.word("model_type", ""));
-  if (type == nullptr) return std::nullopt;
+  if (type == nullptr || type->kind() != kind_) return std::nullopt;
   return read_config(config, *type);
 }
 
@@ -103,8 +134,7 @@ HuggingFaceFields LlamaFormat::config(const Options& options, const DimSizes& si
 
 HuggingFaceTensors LlamaFormat::tensors(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
-  const ModelType* type = find_type_of(settings);
-  TensorList list(settings, type != nullptr && type->packed);
+  TensorList list(settings, find_type_of(settings));
   const Shape table{models::vocabulary_rows(settings.vocab, sizes), settings.embed};
   list.add("model.embed_tokens.weight", table);
   for (std::int64_t layer = 0; layer < settings.layers; ++layer) {

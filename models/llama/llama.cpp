@@ -7,8 +7,6 @@
 
 #include "common/layers.hpp"
 #include "common/options.hpp"
-#include "strata/model.hpp"
-#include "strata/plugin.hpp"
 
 namespace llama {
 namespace {
@@ -93,12 +91,17 @@ class LayerBuilder {
   }
 
   Value feed_forward(Value x) {
+    const double deviation = models::residual_deviation(settings_.layers);
+    if (settings_.kind() == Kind::mixture) {
+      const Value y = models::mix_experts(b_, x, prefix_ + "mlp.", settings_.experts, settings_.activation, deviation);
+      return b_.dropout(y, settings_.residual_dropout, prefix_ + "mlp.dropout");
+    }
     const Value y = models::feed_forward(
         b_, x, prefix_,
         {.names = {.gate = "mlp.gate_proj", .up = "mlp.up_proj", .activation = "mlp.gate", .down = "mlp.down_proj"},
          .activation = settings_.activation,
          .bias = settings_.mlp_bias,
-         .output_deviation = models::residual_deviation(settings_.layers)});
+         .output_deviation = deviation});
     return b_.dropout(y, settings_.residual_dropout, prefix_ + "mlp.dropout");
   }
 
@@ -115,7 +118,6 @@ class LayerBuilder {
 /// block (Touvron et al., "LLaMA", 2023). The options cover the model types of model_type.cpp.
 class Llama final : public Model {
  public:
-  static OptionSchema schema() { return option_schema(); }
   explicit Llama(const Options& options) : settings_(settings_from(options)) {}
 
   [[nodiscard]] DimSizes sizes() const override;
@@ -143,6 +145,7 @@ void Llama::define_dims(GraphBuilder& b) const {
   b.define_dim("embed", settings_.embed);
   b.define_dim("head_dim", settings_.head_dim);
   b.define_dim("ffn", settings_.ffn);
+  models::define_expert_dims(b, settings_.experts);
   if (settings_.kv_heads == settings_.heads) {
     b.define_dim("heads", settings_.heads);
   } else {
@@ -201,34 +204,45 @@ void Llama::add_head(GraphBuilder& b, Value x, Value table) const {
   b.cross_entropy_loss(logits, b.input("targets", {"batch", "seq"}), "loss");
 }
 
-class LlamaFactory final : public FactoryOf<ModelFactory, Llama> {
+/// Options of a smaller model of the same kind.
+class SmallOptions {
  public:
-  [[nodiscard]] Options shrink(const Options& options, const ShrinkRequest& request) const override {
-    const Settings full = settings_from(options);
-    const models::SmallSizes sizes(request);
-    const bool grouped = full.kv_heads != full.heads;
-    const std::int64_t kv_heads = sizes.several(grouped ? "kv_heads" : "heads");
-    const std::int64_t heads = grouped ? kv_heads * sizes.several("group") : kv_heads;
+  SmallOptions(const Settings& full, const ShrinkRequest& request) : full_(full), sizes_(request) {}
+
+  Options of(const Options& options) const {
+    const bool grouped = full_.kv_heads != full_.heads;
+    const std::int64_t kv_heads = sizes_.several(grouped ? "kv_heads" : "heads");
+    const std::int64_t heads = grouped ? kv_heads * sizes_.several("group") : kv_heads;
     Options small = options;
     small.set("size", OptionValue(std::string("custom")));
-    small.set("layers", OptionValue(sizes.blocks(full.layers)));
+    small.set("layers", OptionValue(sizes_.blocks(full_.layers)));
     small.set("heads", OptionValue(heads));
     small.set("kv_heads", OptionValue(kv_heads));
     // Two pairs a head, because with one pair all angles of a position are equal.
-    small.set("head_dim", OptionValue(std::lcm(sizes.multiple("head_dim"), std::int64_t{4})));
-    small.set("embed", OptionValue(std::lcm(sizes.multiple("embed"), std::int64_t{8})));
-    small.set("ffn", OptionValue(std::lcm(sizes.multiple("ffn"), std::int64_t{6})));
+    small.set("head_dim", OptionValue(std::lcm(sizes_.multiple("head_dim"), std::int64_t{4})));
+    small.set("embed", OptionValue(std::lcm(sizes_.multiple("embed"), std::int64_t{8})));
+    small.set("ffn", OptionValue(std::lcm(sizes_.multiple("ffn"), std::int64_t{6})));
     small.set("context",
-              OptionValue(std::lcm(std::lcm(sizes.multiple("seq"), sizes.multiple("pos")), std::int64_t{8})));
-    small.set("vocab", OptionValue(std::lcm(sizes.multiple("vocab"), std::int64_t{16})));
-    keep_kind(full, small);
+              OptionValue(std::lcm(std::lcm(sizes_.multiple("seq"), sizes_.multiple("pos")), std::int64_t{8})));
+    small.set("vocab", OptionValue(std::lcm(sizes_.multiple("vocab"), std::int64_t{16})));
+    keep_kind(full_, small);
+    if (full_.kind() == Kind::mixture) keep_experts(small);
     return small;
   }
 
-  [[nodiscard]] const HuggingFaceFormat* huggingface() const override { return &format_; }
-
  private:
-  LlamaFormat format_;
+  void keep_experts(Options& small) const {
+    // So many that some are not chosen, and at least as many as are chosen.
+    const std::int64_t choices = std::min<std::int64_t>(full_.experts.choices, 2);
+    const std::int64_t fewest = std::min(full_.experts.count, choices + 1);
+    const std::int64_t multiple = sizes_.multiple("expert");
+    small.set("experts", OptionValue((fewest + multiple - 1) / multiple * multiple));
+    small.set("choices", OptionValue(choices));
+    small.set("normalize", OptionValue(word_of(full_.experts.normalize)));
+    if (full_.experts.shared_width > 0) {
+      small.set("shared_ffn", OptionValue(std::lcm(sizes_.multiple("shared_ffn"), std::int64_t{4})));
+    }
+  }
 
   /// Sets what a published size implies and a custom one does not.
   static void keep_kind(const Settings& full, Options& small) {
@@ -241,7 +255,7 @@ class LlamaFactory final : public FactoryOf<ModelFactory, Llama> {
     small.set("tied", OptionValue(word_of(full.tied)));
     small.set("qkv_bias", OptionValue(word_of(full.qkv_bias)));
     small.set("output_bias", OptionValue(word_of(full.output_bias)));
-    small.set("mlp_bias", OptionValue(word_of(full.mlp_bias)));
+    if (full.kind() == Kind::dense) small.set("mlp_bias", OptionValue(word_of(full.mlp_bias)));
     small.set("qk_norm", OptionValue(word_of(full.qk_norm)));
     small.set("norm_plus_one", OptionValue(word_of(full.norm_plus_one)));
     small.set("norm_place", OptionValue(word_of(full.norm_place)));
@@ -266,12 +280,17 @@ class LlamaFactory final : public FactoryOf<ModelFactory, Llama> {
       small.set(name, OptionValue(value));
     }
   }
+
+  const Settings& full_;
+  models::SmallSizes sizes_;
 };
 
 }  // namespace
-}  // namespace llama
 
-STRATA_PLUGIN(
-    model, "llama", "0.1.0", "Apache-2.0",
-    "The Llama family (Llama, Mistral, Qwen, Gemma, Phi, Granite, OLMo and others), by name of size or by fields.",
-    llama::LlamaFactory);
+std::unique_ptr<Model> FamilyFactory::create(const Options& options) const { return std::make_unique<Llama>(options); }
+
+Options FamilyFactory::shrink(const Options& options, const ShrinkRequest& request) const {
+  return SmallOptions(settings_from(options), request).of(options);
+}
+
+}  // namespace llama

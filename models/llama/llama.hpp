@@ -1,15 +1,24 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/experts.hpp"
 #include "common/rope_tables.hpp"
 #include "strata/huggingface.hpp"
+#include "strata/model.hpp"
 #include "strata/options.hpp"
 
 namespace llama {
+
+/// The feed-forward blocks of a plugin's models.
+enum class Kind : std::uint8_t {
+  dense,   ///< one block, which all tokens use
+  mixture  ///< experts, of which every token uses some
+};
 
 /// Which queries and keys are normalised.
 enum class HeadNorm : std::uint8_t {
@@ -78,11 +87,14 @@ struct Settings {
   /// Probabilities with which attention weights are dropped, and elements of the results of branches.
   double attention_dropout = 0;
   double residual_dropout = 0;
+  /// The experts of a mixture, whose inner width is `ffn`. A dense model has none.
+  strata::models::ExpertChoice experts = {};
   /// The Hugging Face type of exported files, if it has all properties of the model. "auto": the first that has.
   std::string model_type = "auto";
   /// True if attention stays inside a document and positions start anew in each.
   bool documents = false;
 
+  [[nodiscard]] Kind kind() const { return experts.count > 0 ? Kind::mixture : Kind::dense; }
   /// Tokens that a query of a block sees. 0: all before it.
   [[nodiscard]] std::int64_t window_of(std::int64_t layer) const {
     if (global_every > 0) return (layer + 1) % global_every == 0 ? 0 : window;
@@ -93,22 +105,41 @@ struct Settings {
   }
 };
 
-/// The options of the plugin.
-[[nodiscard]] strata::OptionSchema option_schema();
+/// The options of the plugin of that kind.
+[[nodiscard]] strata::OptionSchema option_schema(Kind kind);
 
 /// Settings of the size that the options name, with the options that override it. \throws strata::OptionError if they
 /// contradict each other.
 [[nodiscard]] Settings settings_from(const strata::Options& options);
 
-/// The Llama family as transformers publishes it, in the model types of model_type.cpp.
+/// The Llama family as transformers publishes it, in the model types of model_type.cpp that are of the kind.
 class LlamaFormat final : public strata::HuggingFaceFormat {
  public:
+  explicit LlamaFormat(Kind kind) : kind_(kind) {}
   [[nodiscard]] std::optional<strata::Options> options(const strata::HuggingFaceFields& config) const override;
   [[nodiscard]] strata::HuggingFaceFields config(const strata::Options& options,
                                                  const strata::DimSizes& sizes) const override;
   [[nodiscard]] strata::HuggingFaceTensors tensors(const strata::Options& options,
                                                    const strata::DimSizes& sizes) const override;
   [[nodiscard]] std::vector<std::string> families() const override;
+
+ private:
+  Kind kind_;
+};
+
+/// The factory of a plugin of the family.
+class FamilyFactory : public strata::ModelFactory {
+ public:
+  explicit FamilyFactory(Kind kind) : schema_(option_schema(kind)), format_(kind) {}
+  [[nodiscard]] const strata::OptionSchema& options() const override { return schema_; }
+  [[nodiscard]] std::unique_ptr<strata::Model> create(const strata::Options& options) const override;
+  [[nodiscard]] strata::Options shrink(const strata::Options& options,
+                                       const strata::ShrinkRequest& request) const override;
+  [[nodiscard]] const strata::HuggingFaceFormat* huggingface() const override { return &format_; }
+
+ private:
+  strata::OptionSchema schema_;
+  LlamaFormat format_;
 };
 
 }  // namespace llama

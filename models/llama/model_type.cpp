@@ -111,7 +111,34 @@ const std::vector<ModelType>& model_types() {
                     .rope_base = 1000000,
                     .tied = true,
                     .activation = "gelu_pytorch_tanh",
-                    .global_every = 6}}};
+                    .global_every = 6}},
+      {.model_type = "mixtral",
+       .architecture = "MixtralForCausalLM",
+       .head_dim = false,
+       .window = Window::all_layers,
+       .experts = ModelType::Experts{.block = "block_sparse_moe.",
+                                     .gate = "w1",
+                                     .up = "w3",
+                                     .down = "w2",
+                                     .count_field = "num_local_experts",
+                                     .normalize_field = false,
+                                     .count = 8,
+                                     .choices = 2},
+       .defaults = {.kv_heads = 8, .norm_epsilon = 1e-5, .rope_base = 1000000, .window = 0}},
+      {.model_type = "olmoe",
+       .architecture = "OlmoeForCausalLM",
+       .qk_norm = HeadNorm::all,
+       .attention_bias = true,
+       .head_dim = false,
+       .experts = ModelType::Experts{.block = "mlp.", .count = 64, .choices = 8},
+       .defaults = {.norm_epsilon = 1e-5}},
+      {.model_type = "qwen3_moe",
+       .architecture = "Qwen3MoeForCausalLM",
+       .qk_norm = HeadNorm::each,
+       .attention_bias = true,
+       .experts =
+           ModelType::Experts{.block = "mlp.", .width_field = "moe_intermediate_size", .count = 128, .choices = 8},
+       .defaults = {.kv_heads = 4}}};
   return kTypes;
 }
 
@@ -145,6 +172,8 @@ struct Property {
 
 /// From those that tell families apart to those that few models have.
 constexpr std::array kProperties{
+    Property{"experts", [](const ModelType& t, const Settings& s) { return t.kind() == s.kind(); },
+             [](const Settings& s) { return std::to_string(s.experts.count); }},
     Property{"norm_plus_one", [](const ModelType& t, const Settings& s) { return t.norm_plus_one == s.norm_plus_one; },
              [](const Settings& s) { return word_of(s.norm_plus_one); }},
     Property{"norm_place", [](const ModelType& t, const Settings& s) { return t.norm_place == s.norm_place; },
@@ -180,6 +209,15 @@ constexpr std::array kProperties{
     Property{"local_rope_base",
              [](const ModelType& t, const Settings& s) { return t.local_rope == (s.local_rope_base > 0); },
              [](const Settings& s) { return std::to_string(s.local_rope_base); }},
+    Property{"scores", [](const ModelType& /*t*/, const Settings& s) { return !s.experts.sigmoid; },
+             [](const Settings& /*s*/) { return std::string("sigmoid"); }},
+    Property{"shared_ffn", [](const ModelType& /*t*/, const Settings& s) { return s.experts.shared_width == 0; },
+             [](const Settings& s) { return std::to_string(s.experts.shared_width); }},
+    Property{"normalize",
+             [](const ModelType& t, const Settings& s) {
+               return !t.experts || t.experts->normalize_field || s.experts.normalize;
+             },
+             [](const Settings& s) { return word_of(s.experts.normalize); }},
     Property{"window", fits_window, [](const Settings& s) { return std::to_string(s.window); }},
     Property{
         "residual_dropout",
@@ -199,9 +237,11 @@ const std::vector<ActivationName>& activation_names() {
   return kNames;
 }
 
-std::vector<std::string> model_type_names() {
+std::vector<std::string> model_type_names(Kind kind) {
   std::vector<std::string> names;
-  for (const ModelType& type : model_types()) names.push_back(type.model_type);
+  for (const ModelType& type : model_types()) {
+    if (type.kind() == kind) names.push_back(type.model_type);
+  }
   return names;
 }
 
@@ -229,7 +269,7 @@ const ModelType& type_of(const Settings& settings) {
   for (const ModelType& type : model_types()) missing = std::max(missing, first_misfit(type, settings));
   throw OptionError(missing->option, "found " + missing->found(settings) +
                                          "; accepted: another value, since no Hugging Face model type (" +
-                                         strata::join(model_type_names(), ", ") +
+                                         strata::join(model_type_names(settings.kind()), ", ") +
                                          ") has this together with the model's other options");
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,22 @@ struct ModelType {
   /// True if the fields attn_logit_softcapping and final_logit_softcapping exist.
   bool attention_cap = false;
   bool logit_cap = false;
+  /// How files have experts. Empty: the type has none.
+  struct Experts {
+    /// The beginnings of the names of a block, and the names of an expert's matrices.
+    std::string block;
+    std::string gate = "gate_proj";
+    std::string up = "up_proj";
+    std::string down = "down_proj";
+    /// The fields of the number of experts and of their inner width.
+    std::string count_field = "num_experts";
+    std::string width_field = "intermediate_size";
+    /// True if the field norm_topk_prob exists. Without it, gates are normalised.
+    bool normalize_field = true;
+    std::int64_t count = 0;
+    std::int64_t choices = 0;
+  };
+  std::optional<Experts> experts = std::nullopt;
   /// The fields of the gate's function and of dropout on the results of branches. Empty: there is none.
   std::string activation_field = "hidden_act";
   std::string residual_dropout = {};
@@ -69,6 +86,8 @@ struct ModelType {
     std::int64_t global_every = 0;
   };
   Defaults defaults = {};
+
+  [[nodiscard]] Kind kind() const { return experts ? Kind::mixture : Kind::dense; }
 };
 
 /// The names of a gate's function in this plugin's options and in a config.json.
@@ -78,8 +97,8 @@ struct ActivationName {
 };
 [[nodiscard]] const std::vector<ActivationName>& activation_names();
 
-/// The model_type of every Hugging Face type.
-[[nodiscard]] std::vector<std::string> model_type_names();
+/// The model_type of every Hugging Face type of that kind.
+[[nodiscard]] std::vector<std::string> model_type_names(Kind kind);
 /// The type named `model_type`, or null.
 [[nodiscard]] const ModelType* find_model_type(const std::string& model_type);
 

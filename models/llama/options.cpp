@@ -28,15 +28,17 @@ OptionSpecification choice_field(const std::string& name, const std::string& doc
                       {"auto", "yes", "no"});
 }
 
-std::vector<std::string> type_words() {
-  std::vector<std::string> words = model_type_names();
+std::vector<std::string> type_words(Kind kind) {
+  std::vector<std::string> words = model_type_names(kind);
   words.insert(words.begin(), "auto");
   return words;
 }
 
-std::vector<std::string> size_names() {
+std::vector<std::string> size_names(Kind kind) {
   std::vector<std::string> names = {"custom"};
-  for (const NamedSize& each : named_sizes()) names.push_back(each.name);
+  for (const NamedSize& each : named_sizes()) {
+    if (each.settings.kind() == kind) names.push_back(each.name);
+  }
   return names;
 }
 
@@ -99,6 +101,38 @@ void override_factors(const Options& options, Settings& settings) {
   overrides.number("logit_cap", settings.logit_cap);
 }
 
+void override_experts(const Options& options, models::ExpertChoice& experts) {
+  const Overrides overrides(options);
+  if (experts.count == 0) experts.count = 8;  // custom
+  overrides.integer("experts", experts.count);
+  overrides.integer("choices", experts.choices);
+  if (experts.choices > experts.count) {
+    throw OptionError("choices", "found " + std::to_string(experts.choices) +
+                                     "; accepted: 1 to experts = " + std::to_string(experts.count));
+  }
+  experts.sigmoid = options.word("scores") == "sigmoid";
+  overrides.choice("normalize", experts.normalize);
+  overrides.integer("shared_ffn", experts.shared_width);
+  experts.balance_loss = options.number("balance_loss");
+  experts.z_loss = options.number("z_loss");
+}
+
+std::vector<OptionSpecification> expert_options() {
+  return {
+      size_option("experts", "Experts of a block; 0: the size's, 8 for custom.", 65536),
+      size_option("choices", "Experts of a token, at most experts; 0: the size's, 2 for custom.", 65536),
+      option::word("scores", "softmax", "How the router's logits become scores, of which a token chooses the largest.",
+                   {"softmax", "sigmoid"}),
+      option::word("normalize", "auto",
+                   "The gates of a token are divided by their sum; with softmax they are then the softmax of the "
+                   "chosen logits alone; auto: as the size has it, yes for custom.",
+                   {"auto", "yes", "no"}),
+      size_option("shared_ffn", "Inner width of an expert that all tokens use besides; 0: none.", 4194304),
+      option::number("balance_loss", 0.0, 0, 1e6,
+                     "Weight of the loss that is least if the tokens of a sequence choose all experts alike."),
+      option::number("z_loss", 0.0, 0, 1e6, "Weight of the loss that keeps the router's logits small.")};
+}
+
 std::int64_t equal_head_dim(const Settings& settings) {
   if (settings.embed % settings.heads != 0) {
     throw OptionError("heads", "found " + std::to_string(settings.heads) + "; accepted: a divisor of embed = " +
@@ -131,10 +165,11 @@ std::string word_of(bool value) { return value ? "yes" : "no"; }
 std::string word_of(HeadNorm norm) { return kHeadNorms.at(static_cast<std::size_t>(norm)); }
 std::string word_of(NormPlace place) { return kNormPlaces.at(static_cast<std::size_t>(place)); }
 
-OptionSchema option_schema() {
-  return {
+OptionSchema option_schema(Kind kind) {
+  const bool is_dense = kind == Kind::dense;
+  std::vector<OptionSpecification> options = {
       option::word("size", "custom", "A Hugging Face model, which gives all fields; fields that are set override it.",
-                   size_names()),
+                   size_names(kind)),
       size_option("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
       size_option("heads", "Heads of queries; 0: the size's, 12 for custom.", 4096),
       size_option("kv_heads",
@@ -143,7 +178,10 @@ OptionSchema option_schema() {
                   4096),
       size_option("head_dim", "Width of a head, an even number; 0: the size's, embed / heads for custom.", 65536),
       size_option("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
-      size_option("ffn", "Inner width of the feed-forward block; 0: the size's, 8 / 3 embed for custom.", 4194304),
+      size_option("ffn",
+                  is_dense ? "Inner width of the feed-forward block; 0: the size's, 8 / 3 embed for custom."
+                           : "Inner width of an expert; 0: the size's, 8 / 3 embed for custom.",
+                  4194304),
       size_option("context", "Tokens of a sequence; 0: the size's, 1024 for custom.", 16777216),
       size_option(
           "published_context",
@@ -202,11 +240,15 @@ OptionSchema option_schema() {
       option::word("model_type", "auto",
                    "The Hugging Face type of exported files, if it has all properties of the model; auto: the size's, "
                    "or the first that has.",
-                   type_words()),
+                   type_words(kind)),
       option::number("attention_dropout", 0.0, 0, 0.99, "Probability with which attention weights are dropped."),
       option::number("residual_dropout", 0.0, 0, 0.99,
                      "Probability with which elements of the results of attention and feed-forward block are dropped."),
       models::documents_option()};
+  if (is_dense) return OptionSchema(std::move(options));
+  std::erase_if(options, [](const OptionSpecification& each) { return each.name == "mlp_bias"; });
+  for (OptionSpecification& each : expert_options()) options.push_back(std::move(each));
+  return OptionSchema(std::move(options));
 }
 
 Settings settings_from(const Options& options) {
@@ -234,7 +276,7 @@ Settings settings_from(const Options& options) {
   overrides.choice("tied", settings.tied);
   overrides.choice("qkv_bias", settings.qkv_bias);
   overrides.choice("output_bias", settings.output_bias);
-  overrides.choice("mlp_bias", settings.mlp_bias);
+  if (options.values().contains("mlp_bias")) overrides.choice("mlp_bias", settings.mlp_bias);
   overrides.one_of("qk_norm", kHeadNorms, settings.qk_norm);
   overrides.choice("norm_plus_one", settings.norm_plus_one);
   overrides.one_of("norm_place", kNormPlaces, settings.norm_place);
@@ -244,6 +286,7 @@ Settings settings_from(const Options& options) {
   overrides.integer("global_every", settings.global_every);
   overrides.integer("no_rope_every", settings.no_rope_every);
   override_factors(options, settings);
+  if (options.values().contains("experts")) override_experts(options, settings.experts);
   if (options.word("model_type") != "auto") settings.model_type = options.word("model_type");
   settings.attention_dropout = options.number("attention_dropout");
   settings.residual_dropout = options.number("residual_dropout");

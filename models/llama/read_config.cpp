@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <variant>
 
 #include "common/huggingface.hpp"
 #include "model_type.hpp"
@@ -33,6 +34,7 @@ class OptionsReader {
     read_rope();
     read_no_rope();
     read_window();
+    if (type_.experts) read_experts(*type_.experts);
     return std::move(options_);
   }
 
@@ -65,7 +67,7 @@ class OptionsReader {
                                                    ", or a field head_dim");
     }
     copy_size("head_dim", "head_dim", default_head_dim.value_or(embed / heads));
-    copy_size("ffn", "intermediate_size");
+    copy_size("ffn", type_.experts ? type_.experts->width_field.c_str() : "intermediate_size");
     context_ = copy_size("context", "max_position_embeddings");
     set("published_context", OptionValue(context_));
     copy_size("vocab", "vocab_size");
@@ -98,10 +100,27 @@ class OptionsReader {
     const bool biases = type_.attention_bias && config_.boolean("attention_bias", type_.defaults.attention_bias);
     set("qkv_bias", word_option(biases || type_.qkv_bias));
     set("output_bias", word_option(type_.output_bias ? config_.boolean("attention_out_bias", false) : biases));
-    set("mlp_bias", word_option(type_.mlp_bias && config_.boolean("mlp_bias", false)));
+    if (!type_.experts) set("mlp_bias", word_option(type_.mlp_bias && config_.boolean("mlp_bias", false)));
     set("attention_dropout", OptionValue(config_.number("attention_dropout", type_.defaults.dropout)));
     if (type_.residual_dropout.empty()) return;
     set("residual_dropout", OptionValue(config_.number(type_.residual_dropout, type_.defaults.dropout)));
+  }
+
+  void read_experts(const ModelType::Experts& experts) {
+    // Files of transformers 5 have the name of Mixtral for all types.
+    const bool has_new_name = config_.has_value("num_local_experts");
+    copy_size("experts", has_new_name ? "num_local_experts" : experts.count_field.c_str(), experts.count);
+    copy_size("choices", "num_experts_per_tok", experts.choices);
+    set("normalize", word_option(!experts.normalize_field || config_.boolean("norm_topk_prob", false)));
+    config_.require("use_sliding_window", OptionValue(false));
+    config_.require("router_jitter_noise", OptionValue(0.0));
+    config_.require("decoder_sparse_step", OptionValue(std::int64_t{1}));
+    if (config_.has_value("clip_qkv")) throw OptionError("clip_qkv", "found one; accepted: null");
+    const auto dense = config_.values().find("mlp_only_layers");
+    if (dense == config_.values().end() || !dense->second) return;
+    const auto* layers = std::get_if<std::vector<double>>(&*dense->second);
+    if (layers != nullptr && layers->empty()) return;
+    throw OptionError("mlp_only_layers", "found layers without experts; accepted: []");
   }
 
   void read_factors() {

@@ -97,6 +97,14 @@ void write_factors(const Settings& settings, const ModelType& type, HuggingFaceF
   if (type.logit_cap) write_cap(settings.logit_cap, "final_logit_softcapping", config);
 }
 
+void write_widths(const Settings& settings, const ModelType& type, HuggingFaceFields& config) {
+  if (!type.experts) return config.set("intermediate_size", OptionValue(settings.ffn));
+  config.set(type.experts->width_field, OptionValue(settings.ffn));
+  config.set(type.experts->count_field, OptionValue(settings.experts.count));
+  config.set("num_experts_per_tok", OptionValue(settings.experts.choices));
+  if (type.experts->normalize_field) config.set("norm_topk_prob", OptionValue(settings.experts.normalize));
+}
+
 }  // namespace
 
 HuggingFaceFields write_config(const Settings& settings, const ModelType& type, const DimSizes& sizes) {
@@ -107,12 +115,12 @@ HuggingFaceFields write_config(const Settings& settings, const ModelType& type, 
        {"num_attention_heads", OptionValue(settings.heads)},
        {"num_key_value_heads", OptionValue(settings.kv_heads)},
        {"hidden_size", OptionValue(settings.embed)},
-       {"intermediate_size", OptionValue(settings.ffn)},
        {"max_position_embeddings", OptionValue(std::max(settings.context, settings.published_context))},
        {"vocab_size", OptionValue(models::vocabulary_rows(settings.vocab, sizes))},
        {"rms_norm_eps", OptionValue(settings.norm_epsilon)},
        {"tie_word_embeddings", OptionValue(settings.tied)},
        {"attention_dropout", OptionValue(settings.attention_dropout)}});
+  write_widths(settings, type, config);
   if (type.head_dim || settings.head_dim * settings.heads != settings.embed) {
     config.set("head_dim", OptionValue(settings.head_dim));
   }

@@ -34,6 +34,8 @@ double tanh_derivative(double x) { return 1.0 - std::tanh(x) * std::tanh(x); }
 double relu(double x) { return x > 0.0 ? x : 0.0; }
 double relu_derivative(double x) { return x > 0.0 ? 1.0 : 0.0; }
 
+double logistic_derivative(double x) { return logistic(x) * (1.0 - logistic(x)); }
+
 double silu(double x) { return x * logistic(x); }
 double silu_derivative(double x) {
   const double s = logistic(x);
@@ -48,6 +50,7 @@ const std::vector<ActivationFunction>& activation_functions() {
       {"gelu", gelu, gelu_derivative},
       {"gelu_tanh", gelu_tanh, gelu_tanh_derivative},
       {"relu", relu, relu_derivative},
+      {"sigmoid", logistic, logistic_derivative},
       // Ramachandran, Zoph, Le, "Searching for Activation Functions", 2017.
       {"silu", silu, silu_derivative},
       {"tanh", [](double x) { return std::tanh(x); }, tanh_derivative},

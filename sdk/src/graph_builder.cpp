@@ -188,6 +188,8 @@ void GraphBuilder::cross_entropy_loss(Value logits, Value targets, const std::st
   if (main) graph_.sinks.push_back({Sink::Kind::count, {}, results[2]});
 }
 
+void GraphBuilder::add_loss(Value term) { graph_.sinks.push_back({Sink::Kind::loss, {}, term}); }
+
 void GraphBuilder::output(const std::string& name, Value value) {
   graph_.sinks.push_back({Sink::Kind::output, name, value});
 }

@@ -10,6 +10,7 @@ BASE = (
     ("", {"run": {"steps": 100}, "model": GPT2, "data": {"plugin": "text", "path": "my.txt"},
           "batch": {"global": 128, "micro": 1}, "optimizer": {"plugin": "adamw"}}),
     ("docs/strategies/lora.md", {"model": LLAMA}),
+    ("docs/strategies/expert.md", {"model": {**LLAMA, "plugin": "mixture", "experts": 8}}),
     ("docs/data.md", {"data": {"plugin": "tokens", "path": "train.bin", "documents": "token", "document_end": 7}}),
 )
 

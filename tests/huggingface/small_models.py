@@ -96,6 +96,16 @@ MODELS = {
                                              rope_parameters=dict(
                                                  full_attention=dict(rope_type="linear", rope_theta=1e6, factor=8.0),
                                                  sliding_attention=dict(rope_type="default", rope_theta=100.0)))),
+    "mixtral": (transformers.MixtralForCausalLM,
+                transformers.MixtralConfig(**GROUPED, num_local_experts=4, num_experts_per_tok=2)),
+    "mixtral_window": (transformers.MixtralForCausalLM,
+                       transformers.MixtralConfig(**GROUPED, head_dim=16, num_local_experts=3, num_experts_per_tok=1,
+                                                  sliding_window=5)),
+    "olmoe": (transformers.OlmoeForCausalLM,
+              transformers.OlmoeConfig(**GROUPED, num_experts=6, num_experts_per_tok=3)),
+    "qwen3_moe": (transformers.Qwen3MoeForCausalLM,
+                  transformers.Qwen3MoeConfig(**GROUPED, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=20,
+                                              norm_topk_prob=True)),
 }
 
 failures = []

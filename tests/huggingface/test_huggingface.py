@@ -14,6 +14,23 @@ import torch
 import transformers
 
 
+def gradients_of(model):
+    """The gradients of the tensors of the files, in which every expert has its own."""
+    gradients = {}
+    for key, parameter in model.named_parameters():
+        if model.config.model_type == "mixtral":
+            key = key.replace(".mlp.", ".block_sparse_moe.")
+        names = dict(gate="w1", up="w3", down="w2") if "block_sparse_moe" in key else {}
+        for expert, gradient in enumerate(parameter.grad if ".experts." in key else []):
+            parts = dict(zip(("gate", "up"), gradient.chunk(2))) if "gate_up" in key else dict(down=gradient)
+            for part, of_part in parts.items():
+                beginning = key.rpartition(".")[0]
+                gradients[f"{beginning}.{expert}.{names.get(part, part + '_proj')}.weight"] = of_part
+        if ".experts." not in key:
+            gradients[key] = parameter.grad
+    return gradients
+
+
 def compare_gradients(folder, name, model, data):
     loss = loss_of(model, data)
     model.zero_grad()
@@ -22,9 +39,8 @@ def compare_gradients(folder, name, model, data):
     check(abs(losses[0] - loss.item()) < 1e-5, f"{name}: loss {losses[0]}, transformers {loss.item()}")
     strata("export", run, folder / "stepped")
     before, after = tensors_of(folder / "original"), tensors_of(folder / "stepped")
-    gradients = {key: parameter.grad for key, parameter in model.named_parameters()}
     worst = 0
-    for key, gradient in gradients.items():
+    for key, gradient in gradients_of(model).items():
         found = (before[key].double() - after[key].double()) / LEARNING_RATE
         scale = max(gradient.abs().max().item(), 1e-4)
         worst = max(worst, (found - gradient.double()).abs().max().item() / scale)

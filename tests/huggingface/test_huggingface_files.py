@@ -137,6 +137,7 @@ EDITED_CONFIGS = [
     ("gpt2", "dropout = 0.2", dict(resid_pdrop=0.2, embd_pdrop=0.2)),
     ("ministral_listed", "window_layers = -1", dict(layer_types=["sliding_attention"] * 2)),
     ("seed_oss", "attention_dropout = 0.1", dict(attention_dropout=0.1)),
+    ("qwen3_moe", "normalize = 'no'\nbalance_loss = 0.1", dict(norm_topk_prob=False)),
     ("granite", "residual_multiplier = 0.25", dict(residual_multiplier=0.25)),
     ("gemma2", "attention_multiplier = 0.25\nlogit_cap = 4.0",
      dict(query_pre_attn_scalar=16, final_logit_softcapping=4.0)),
@@ -232,6 +233,12 @@ REFUSED_CONFIGS = [
     ("gemma2", dict(query_pre_attn_scalar=0), "query_pre_attn_scalar: found 0"),
     ("gemma2", dict(use_bidirectional_attention=True), "use_bidirectional_attention: found true"),
     ("gemma3", dict(model_type="gemma3"), 'model_type: found "gemma3"; accepted: bert, gpt2, llama, mistral'),
+    ("mixtral", dict(num_experts_per_tok=5), "choices: found 5; accepted: 1 to experts = 4"),
+    ("mixtral", dict(router_jitter_noise=0.1), "router_jitter_noise: found 0.1"),
+    ("olmoe", dict(clip_qkv=8.0), "clip_qkv: found one; accepted: null"),
+    ("qwen3_moe", dict(mlp_only_layers=[1]), "mlp_only_layers: found layers without experts; accepted: []"),
+    ("qwen3_moe", dict(decoder_sparse_step=2), "decoder_sparse_step: found 2"),
+    ("qwen3_moe", dict(use_sliding_window=True), "use_sliding_window: found true"),
     ("gpt2", dict(activation_function="relu"), "activation_function"),
     ("gpt2", dict(n_inner=100), "n_inner: found 100; accepted: 128"),
     ("gpt2", dict(scale_attn_by_inverse_layer_idx=True), "scale_attn_by_inverse_layer_idx"),
@@ -264,6 +271,10 @@ EXPORTED_TYPES = [
     (GEMMA + "norm_place = 'both'\nattention_cap = 3.0\nattention_multiplier = 0.25", "gemma2"),
     (GEMMA + "norm_place = 'both'\nqk_norm = 'yes'\nwindow = 4\nglobal_every = 2\nlocal_rope_base = 100.0",
      "gemma3_text"),
+    ("experts = 3", "mixtral"),
+    ("experts = 3\nqk_norm = 'all_heads'", "olmoe"),
+    ("experts = 3\nqk_norm = 'yes'\nnormalize = 'no'\nbalance_loss = 0.1", "qwen3_moe"),
+    ("experts = 3\nshared_ffn = 8", "shared_ffn: found 8"),
     ("window = 4\nmlp_bias = 'yes'", "model 'llama'"),
     ("qk_norm = 'yes'\nmlp_bias = 'yes'", "mlp_bias: found yes"),
     ("norm_place = 'after'", "qk_norm: found no"),
@@ -274,7 +285,8 @@ def test_exported_types(folder):
     """Models that Strata made itself."""
     data = write_data(folder)
     for index, (options, expected) in enumerate(EXPORTED_TYPES):
-        sizes = f"plugin = 'llama'\nlayers = 2\nheads = 4\nembed = 32\ncontext = {CONTEXT}\nvocab = {VOCAB}\n"
+        plugin = "mixture" if "experts" in options else "llama"
+        sizes = f"plugin = '{plugin}'\nlayers = 2\nheads = 4\nembed = 32\ncontext = {CONTEXT}\nvocab = {VOCAB}\n"
         run, _ = train(folder, f"run{index}", "", model=sizes + options)
         out = folder / f"exported{index}"
         is_refused = " " in expected

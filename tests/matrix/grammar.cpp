@@ -37,6 +37,8 @@ bool has_model(const Stack& stack, const std::string& plugin) {
   return stack.run_option("model.plugin").starts_with("\"" + plugin + "\"");
 }
 
+bool has_llama_names(const Stack& stack) { return has_model(stack, "llama") || has_model(stack, "mixture"); }
+
 /// Parts of patterns for the parameters of gpt2, and what the other models have instead.
 struct ParameterNames {
   std::string_view gpt2, llama, bert, t5;
@@ -53,7 +55,7 @@ constexpr std::array<ParameterNames, 6> kParameterNames = {
 std::string groups_of_model(const Stack& stack, const std::string& toml) {
   std::string text = toml;
   for (const ParameterNames& names : kParameterNames) {
-    const std::string_view to = has_model(stack, "llama")  ? names.llama
+    const std::string_view to = has_llama_names(stack)     ? names.llama
                                 : has_model(stack, "bert") ? names.bert
                                 : has_model(stack, "t5")   ? names.t5
                                                            : names.gpt2;
@@ -115,24 +117,45 @@ logits_scaling = 0.5
 residual_dropout = 0.1
 norm_epsilon = 0.01)";
 
+/// A mixture, with losses that keep the choice of experts useful.
+constexpr const char* kMixture = R"("mixture"
+ffn = 12
+experts = 6
+balance_loss = 0.1
+z_loss = 0.1)";
+constexpr const char* kSharedMixture = R"("mixture"
+kv_heads = 1
+qk_norm = "all_heads"
+ffn = 6
+experts = 6
+choices = 3
+scores = "sigmoid"
+normalize = "no"
+shared_ffn = 12)";
+
+/// Models together with their options.
+std::vector<OptionChoice> models() {
+  return {{"\"gpt2\"\ndropout = 0.0"},
+          {"\"gpt2\"\ndropout = 0.1"},
+          {"\"llama\""},
+          {"\"llama\"\nkv_heads = 1\nqk_norm = \"yes\"\nrope_scaling = \"yarn\"\nrope_factor = 4"},
+          {kGemma},
+          {kOlmo},
+          {"\"llama\"\ntied = \"yes\"\nqkv_bias = \"yes\"\noutput_bias = \"yes\"\nmlp_bias = \"yes\"\nwindow_layers "
+           "= 1"},
+          {"\"bert\""},
+          {"\"bert\"\nclasses = 3\nffn = 12"},
+          {"\"t5\"\nhead_dim = 2\nffn = 12\ntarget_context = 6\nbuckets = 8\nmax_distance = 8"},
+          {"\"t5\"\nhead_dim = 2\nffn = 12\ntarget_context = 6\ntied = true\ngated = false"},
+          {kMixture},
+          {kSharedMixture}};
+}
+
 std::vector<OptionRow> run_options() {
   OptionRow layers = values("model.layers", {"1", "2", "4", "6"});
   for (const char* rare : {"10", "14"}) layers.choices.push_back({.toml = rare, .rare = true});
   return {std::move(layers),
-          // A model together with its options.
-          {"model.plugin",
-           {{"\"gpt2\"\ndropout = 0.0"},
-            {"\"gpt2\"\ndropout = 0.1"},
-            {"\"llama\""},
-            {"\"llama\"\nkv_heads = 1\nqk_norm = \"yes\"\nrope_scaling = \"yarn\"\nrope_factor = 4"},
-            {kGemma},
-            {kOlmo},
-            {"\"llama\"\ntied = \"yes\"\nqkv_bias = \"yes\"\noutput_bias = \"yes\"\nmlp_bias = \"yes\"\nwindow_layers "
-             "= 1"},
-            {"\"bert\""},
-            {"\"bert\"\nclasses = 3\nffn = 12"},
-            {"\"t5\"\nhead_dim = 2\nffn = 12\ntarget_context = 6\nbuckets = 8\nmax_distance = 8"},
-            {"\"t5\"\nhead_dim = 2\nffn = 12\ntarget_context = 6\ntied = true\ngated = false"}}},
+          {"model.plugin", models()},
           written(values("model.attention_dropout", {"0.0", "0.2"}), not_of_t5),
           written(values("model.window", {"0", "3", "6"}), of_decoders),
           written(flag("model.documents"), of_decoders),
@@ -240,8 +263,10 @@ StrategyRow pipeline() {
 /// Patterns of the parameters of the stack's model.
 std::string lora_of_model(const Stack& stack, const StrategyChoice& /*strategy*/) {
   const std::string head = "2\nalpha = 2.0\ntargets = ";
-  if (has_model(stack, "llama")) {
-    return head + "[\"*embed_tokens*\", \"*_proj.weight\"]\ntrain = [\"model.norm.weight\"]";
+  if (has_llama_names(stack)) {
+    // Experts take no adapters.
+    const std::string projections = has_model(stack, "mixture") ? "*self_attn.*_proj.weight" : "*_proj.weight";
+    return head + "[\"*embed_tokens*\", \"" + projections + "\"]\ntrain = [\"model.norm.weight\"]";
   }
   if (has_model(stack, "bert")) {
     return head + "[\"*word_embeddings.weight\", \"*.query.weight\"]\ntrain = [\"*LayerNorm.*\"]";
@@ -324,6 +349,14 @@ std::vector<StrategyRow> strategies() {
           tensor("tensor", "tp",
                  {size(), flag("sequence_parallel"), flag("vocab_parallel"), values("overlap_chunks", {"1", "2"})}, 45),
           tensor("second tensor", "tp2", {size(2)}, 6),
+          // Its sizes divide the experts of all mixtures.
+          {.name = "expert",
+           .plugin = "expert",
+           .fixed = "axis = \"ep\"\n",
+           .splits_batch = true,
+           .divides = {},
+           .options = {size(3, 3)},
+           .percent = 10},
           context("context", "cp", {size(), attention(), words("balance", {"auto", "zigzag", "none"})}, 45),
           context("second context", "cp2", {size(2), attention()}, 6),
           pipeline(),
@@ -371,6 +404,9 @@ std::vector<Conflict> conflicts() {
     for (const std::string chunks : {"2", "3"}) {
       conflicts.push_back({"pipeline.schedule=\"" + schedule + "\"", "pipeline.virtual_stages=" + chunks});
     }
+  }
+  for (const OptionChoice& model : models()) {
+    if (!model.toml.starts_with("\"mixture\"")) conflicts.push_back({"expert", "model.plugin=" + model.toml});
   }
   return conflicts;
 }

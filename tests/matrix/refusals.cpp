@@ -61,6 +61,9 @@ const std::vector<Refusal>& known_refusals() {
       {"quantised gathers of values that are trained",
        {"strategy.", ".quantized_weights: found ", " with stage "},
        "Below stage 3 what is gathered replaces the values that are trained: rounding would undo small updates."},
+      {"experts of a model without experts",
+       {"strategy.", ".size: the model has no dimension 'expert'"},
+       "The axis would only shard samples, which ddp and zero do."},
       {"a secondary partition that doesn't divide",
        {"strategy.", ".hierarchical_partition: found ", "accepted: a divisor of size"},
        "Nodes of unequal numbers of ranks."}};

@@ -187,6 +187,7 @@ std::vector<double> random_values(const std::string& name, std::int64_t count, F
     const auto index = static_cast<std::uint64_t>(i);
     const double uniform = random::word(key, index) * 0x1p-32;
     double value = random::normal(key, index);
+    if (fill == Fill::sparse) value = index % 7 != 0 && uniform < 0.6 ? 0.0 : 0.5 + uniform;
     if (fill == Fill::positive) value = 0.5 + uniform;
     if (fill == Fill::large) value = 3.0 + 2.0 * uniform;
     if (fill == Fill::bytes) value = static_cast<double>(random::below(key, index, 255)) - 127.0;

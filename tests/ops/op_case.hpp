@@ -23,6 +23,7 @@ enum class Fill : std::uint8_t {
   cache_positions,      ///< of [batch seq]: positions that follow one another, then -1 for padding
   bytes,                ///< integers in [-127, 127]
   count,                ///< 37
+  sparse,               ///< in [0.5, 1.5), or 0: the gates of experts
   places                ///< indices below 150, some of them twice
 };
 
@@ -121,6 +122,8 @@ std::vector<OpCase> gate_cases();
 std::vector<OpCase> rope_cases();
 std::vector<OpCase> soft_cap_cases();
 std::vector<OpCase> cached_attention_cases();
+std::vector<OpCase> routing_cases();
+std::vector<OpCase> experts_cases();
 
 /// A rank's shard of a dimension.
 IndexMap shard(std::int64_t size, int count, int index, Distribution distribution = Distribution::block);

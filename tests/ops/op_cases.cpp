@@ -299,6 +299,8 @@ const std::vector<OpCase>& all_op_cases() {
     append(cases, gate_cases());
     append(cases, rope_cases());
     append(cases, soft_cap_cases());
+    append(cases, routing_cases());
+    append(cases, experts_cases());
     append(cases, cached_attention_cases());
     return cases;
   }();

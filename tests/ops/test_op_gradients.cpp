@@ -70,6 +70,7 @@ class OpLoss {
     if (op_case_.op == "cast") attributes.set("dtype", std::string("f64"));
     const Value result = builder.op(op_case_.op, operands, op_case_.name, attributes)[0];
     Dims dims = graph_.type(result).dims;
+    if (dims.empty()) return builder.add_loss(result);
     const Value projection = add_parameter(builder, "projection", {dims.back(), "class"}, Fill::normal);
     dims.back() = "class";
     const Value logits = builder.linear(result, projection, dims, "logits");

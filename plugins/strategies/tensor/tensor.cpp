@@ -49,7 +49,8 @@ class TensorParallel final : public Strategy {
 
   [[nodiscard]] std::vector<Rule> rules() const override {
     std::vector<Rule> rules = {rule("heads", kWeightPriority), rule("kv_heads", kWeightPriority),
-                               rule("ffn", kWeightPriority), rule("group", kGroupPriority)};
+                               rule("ffn", kWeightPriority), rule("shared_ffn", kWeightPriority),
+                               rule("group", kGroupPriority)};
     if (vocab_parallel_) rules.push_back(rule("vocab", kWeightPriority));
     if (!sequence_parallel_) return rules;
     for (const Dim& sequence : sequences_) rules.push_back(rule(sequence, kSequencePriority));

@@ -304,6 +304,9 @@ class STRATA_API GraphBuilder {
   /// Appends the cross-entropy of `logits`, summed over targets that are not negative. Registers the loss sink and, if
   /// `main`, the token count.
   void cross_entropy_loss(Value logits, Value targets, const std::string& name, bool main = true);
+  /// Adds `term`, [] f64, to the loss: the result of an op whose gradient rule takes the loss's gradient as 1 and whose
+  /// terms of samples are summed, such as z_loss. A loss is divided by the token count.
+  void add_loss(Value term);
   /// Registers `value` as an output for evaluation and generation, such as "logits".
   void output(const std::string& name, Value value);
 

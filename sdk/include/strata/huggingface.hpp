@@ -80,11 +80,15 @@ struct HuggingFaceTensor {
   std::int64_t slice_begin = 0;
   /// 0: the whole tensor.
   std::int64_t slice_size = 0;
+  /// The indices of the parameter's first dim that the tensor has, if several tensors make one parameter, such as the
+  /// matrices of experts. Size 0: all of them. Such a tensor is whole, and not transposed.
+  std::int64_t parameter_begin = 0;
+  std::int64_t parameter_size = 0;
 };
 
 /// The tensors of a Hugging Face model.
 struct HuggingFaceTensors {
-  /// Every parameter of the model once. Slices of a tensor do not overlap and leave nothing out.
+  /// Every element of the model's parameters once. Slices of a tensor do not overlap and leave nothing out.
   std::vector<HuggingFaceTensor> tensors = {};
   /// Tensors that Hugging Face files may repeat, and the tensors whose values they have: {"lm_head.weight",
   /// "wte.weight"} for a tied output projection. Exported files lack them.

@@ -95,6 +95,21 @@ struct Relu {
   }
 };
 
+struct Sigmoid {
+  static constexpr const char* kKind = "sigmoid";
+
+  template <class A>
+  static __device__ __forceinline__ A value(A x) {
+    return quotient(A{1}, 1 + exponential_of_minus(x));
+  }
+  template <class A>
+  static __device__ __forceinline__ A derivative(A x) {
+    const A e = exponential_of_minus(x);
+    const A s = quotient(A{1}, 1 + e);
+    return s * (e * s);
+  }
+};
+
 struct Silu {
   static constexpr const char* kKind = "silu";
 
@@ -115,7 +130,7 @@ struct ActivationList {};
 
 /// Every activation function that has kernels, each with its name in strata::activation_functions(). To add one, write
 /// a struct like those above, and name it here.
-using Activations = ActivationList<Gelu, GeluTanh, Relu, Silu, Tanh>;
+using Activations = ActivationList<Gelu, GeluTanh, Relu, Sigmoid, Silu, Tanh>;
 
 template <class Kind>
 struct Activation {

@@ -66,6 +66,15 @@ struct Relu {
   static Float slope(Float x) { return select(x > Float{}, broadcast(1.0F), Float{}); }
 };
 
+struct Sigmoid {
+  static Float value(Float x) { return 1.0F / (1.0F + exponential_of_minus(x)); }
+  static Float slope(Float x) {
+    const Float e = exponential_of_minus(x);
+    const Float s = 1.0F / (1.0F + e);
+    return s * (e * s);
+  }
+};
+
 struct Silu {
   static Float value(Float x) { return x / (1.0F + exponential_of_minus(x)); }
   static Float slope(Float x) {
@@ -120,7 +129,8 @@ constexpr NamedActivation row(const char* kind) {
 
 /// All functions with kernels. To add one, write a struct like those above, and a row here.
 constexpr NamedActivation kActivations[] = {
-    row<Gelu>("gelu"), row<GeluTanh>("gelu_tanh"), row<Relu>("relu"), row<Silu>("silu"), row<Tanh>("tanh"),
+    row<Gelu>("gelu"),       row<GeluTanh>("gelu_tanh"), row<Relu>("relu"),
+    row<Sigmoid>("sigmoid"), row<Silu>("silu"),          row<Tanh>("tanh"),
 };
 
 }  // namespace

@@ -1,0 +1,55 @@
+#include "common/experts.hpp"
+
+#include "common/layers.hpp"
+
+namespace strata::models {
+namespace {
+
+/// The gates [batch seq expert] of a stream, with the losses of their choice in training.
+Value choose(GraphBuilder& b, Value x, const std::string& prefix, const ExpertChoice& choice) {
+  const std::string name = prefix + "gate";
+  const Value logits = affine(b, x, name, {.weight = {"embed", "expert"}, .result = {"batch", "seq", "expert"}});
+  const Value scores = choice.sigmoid ? b.activation(logits, "sigmoid", name + ".scores")
+                                      : b.op("softmax", {logits}, name + ".scores")[0];
+  const Value gates =
+      b.op("top_k", {scores}, name + ".gates", {{"k", choice.choices}, {"normalize", choice.normalize}})[0];
+  if (b.mode() != GraphMode::training) return gates;
+  if (choice.balance_loss > 0) {
+    b.add_loss(b.op("balance_loss", {scores, gates}, name + ".balance_loss", {{"weight", choice.balance_loss}})[0]);
+  }
+  if (choice.z_loss > 0) b.add_loss(b.op("z_loss", {logits}, name + ".z_loss", {{"weight", choice.z_loss}})[0]);
+  return gates;
+}
+
+Value matrices(GraphBuilder& b, const std::string& name, const Dims& dims, double deviation) {
+  return b.parameter(name + ".weight", dims, Initialization::normal(deviation), true);
+}
+
+}  // namespace
+
+void define_expert_dims(GraphBuilder& b, const ExpertChoice& choice) {
+  if (choice.count > 0) b.define_dim("expert", choice.count);
+  if (choice.shared_width > 0) b.define_dim("shared_ffn", choice.shared_width);
+}
+
+Value mix_experts(GraphBuilder& b, Value x, const std::string& prefix, const ExpertChoice& choice,
+                  const std::string& kind, double output_deviation) {
+  const std::string name = prefix + "experts";
+  const Value gates = choose(b, x, prefix, choice);
+  const Value gate = matrices(b, name + ".gate_proj", {"expert", "ffn", "embed"}, kInitialDeviation);
+  const Value up = matrices(b, name + ".up_proj", {"expert", "ffn", "embed"}, kInitialDeviation);
+  const Value down = matrices(b, name + ".down_proj", {"expert", "embed", "ffn"}, output_deviation);
+  const Value y = b.op("experts", {x, gates, gate, up, down}, name, {{"kind", kind}, {"choices", choice.choices}})[0];
+  if (choice.shared_width == 0) return y;
+  const Value shared = feed_forward(b, x, prefix,
+                                    {.names = {.gate = "shared_expert.gate_proj",
+                                               .up = "shared_expert.up_proj",
+                                               .activation = "shared_expert.gate",
+                                               .down = "shared_expert.down_proj"},
+                                     .inner = "shared_ffn",
+                                     .activation = kind,
+                                     .output_deviation = output_deviation});
+  return b.add(y, shared, prefix + "shared_expert.added");
+}
+
+}  // namespace strata::models

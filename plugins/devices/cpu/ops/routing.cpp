@@ -1,0 +1,258 @@
+#include <algorithm>
+#include <cmath>
+
+#include "cpu_kernel.hpp"
+
+/// \file
+/// Rows of scores are short, one element for each expert, so nothing here is vectorised by hand.
+
+namespace strata::cpu {
+namespace {
+
+/// A kernel that calls body(arguments, row, width) for every row of the operand `of`.
+template <class Body>
+PreparedKernel row_kernel(const OpInstance& op, std::size_t of, const CpuEnvironment& environment, const Body& body) {
+  return {[body, count = rows(op.operands[of]), width = columns(op.operands[of]),
+           threads = environment.threads()](const KernelArguments& arguments) {
+    kernels::parallel_ranges(
+        threads, count,
+        [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t row = begin; row < end; ++row) body(arguments, row, width);
+        },
+        width);
+  }};
+}
+
+template <class T>
+void store(T& to, float value, bool accumulate) {
+  assign(to, accumulate ? widen(to) + value : value);
+}
+
+/// The largest element of a row, and the sum of exp(x - largest).
+struct RowSum {
+  float largest = 0;
+  float sum = 0;
+
+  [[nodiscard]] float logarithm() const { return largest + std::log(sum); }
+};
+
+template <class T>
+RowSum row_sum(const T* x, std::int64_t width) {
+  RowSum row{widen(x[0]), 0};
+  for (std::int64_t j = 1; j < width; ++j) row.largest = std::max(row.largest, widen(x[j]));
+  for (std::int64_t j = 0; j < width; ++j) row.sum += std::exp(widen(x[j]) - row.largest);
+  return row;
+}
+
+PreparedKernel prepare_softmax(const OpInstance& op, const CpuEnvironment& environment) {
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    return row_kernel(op, 0, environment, [](const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
+      const T* x = in<T>(arguments, 0) + row * width;
+      float* y = out<float>(arguments, 0) + row * width;
+      const RowSum of = row_sum(x, width);
+      for (std::int64_t j = 0; j < width; ++j) y[j] = std::exp(widen(x[j]) - of.largest) / of.sum;
+    });
+  });
+}
+
+PreparedKernel prepare_softmax_gradient(const OpInstance& op, const CpuEnvironment& environment) {
+  return with_element(op.results[0].dtype, [&]<class T>() {
+    return row_kernel(
+        op, 1, environment,
+        [accumulate = op.accumulate](const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
+          const float* dy = in<float>(arguments, 0) + row * width;
+          const float* y = in<float>(arguments, 1) + row * width;
+          T* dx = out<T>(arguments, 0) + row * width;
+          float sum = 0;
+          for (std::int64_t j = 0; j < width; ++j) sum += dy[j] * y[j];
+          for (std::int64_t j = 0; j < width; ++j) store(dx[j], y[j] * (dy[j] - sum), accumulate);
+        });
+  });
+}
+
+/// Scores of a row, and what is added where they are compared, or null.
+template <class T>
+struct Row {
+  const T* scores;
+  const T* bias;
+  std::int64_t width;
+
+  [[nodiscard]] float compared(std::int64_t j) const { return widen(scores[j]) + (bias ? widen(bias[j]) : 0.0F); }
+  /// The best element after `last` in the order of choice; the best of all after -1. -1 if there is none.
+  [[nodiscard]] std::int64_t next(std::int64_t last) const {
+    std::int64_t best = -1;
+    for (std::int64_t j = 0; j < width; ++j) {
+      const bool is_left = last < 0 || compared(j) < compared(last) || (compared(j) == compared(last) && j > last);
+      if (is_left && (best < 0 || compared(j) > compared(best))) best = j;
+    }
+    return best;
+  }
+  /// Calls body(element) for the k best.
+  template <class Body>
+  void each(std::int64_t k, const Body& body) const {
+    for (std::int64_t j = next(-1); j >= 0 && k > 0; j = next(j), --k) body(j);
+  }
+  [[nodiscard]] float sum(std::int64_t k) const {
+    float total = 0;
+    each(k, [&](std::int64_t j) { total += widen(scores[j]); });
+    return total;
+  }
+};
+
+PreparedKernel prepare_top_k(const OpInstance& op, const CpuEnvironment& environment) {
+  const std::int64_t k = op.attributes.integer("k");
+  const bool normalize = op.attributes.flag("normalize");
+  const bool has_bias = op.operands.size() == 2;
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    return row_kernel(op, 0, environment, [=](const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
+      const Row<T> of{in<T>(arguments, 0) + row * width, has_bias ? in<T>(arguments, 1) : nullptr, width};
+      T* y = out<T>(arguments, 0) + row * width;
+      const float by = normalize ? of.sum(k) : 1.0F;
+      for (std::int64_t j = 0; j < width; ++j) assign(y[j], 0.0F);
+      of.each(k, [&](std::int64_t j) { assign(y[j], widen(of.scores[j]) / by); });
+    });
+  });
+}
+
+PreparedKernel prepare_top_k_gradient(const OpInstance& op, const CpuEnvironment& environment) {
+  const std::int64_t k = op.attributes.integer("k");
+  const bool normalize = op.attributes.flag("normalize");
+  const bool has_bias = op.operands.size() == 3;
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    return row_kernel(op, 0, environment, [=](const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
+      const Row<T> of{in<T>(arguments, 1) + row * width, has_bias ? in<T>(arguments, 2) : nullptr, width};
+      const T* dy = in<T>(arguments, 0) + row * width;
+      T* dx = out<T>(arguments, 0) + row * width;
+      const float by = normalize ? of.sum(k) : 1.0F;
+      float sum = 0;
+      if (normalize) of.each(k, [&](std::int64_t j) { sum += widen(dy[j]) * widen(of.scores[j]) / by; });
+      for (std::int64_t j = 0; j < width; ++j) assign(dx[j], 0.0F);
+      of.each(k, [&](std::int64_t j) { assign(dx[j], (widen(dy[j]) - sum) / by); });
+    });
+  });
+}
+
+/// The loads of the experts of one sequence, times their number.
+template <class T>
+class Sequence {
+ public:
+  /// `load`: memory for one element for each expert.
+  Sequence(const OpInstance& op, const KernelArguments& arguments, std::int64_t index, float* load)
+      : width_(columns(op.operands[0])), tokens_(rows(op.operands[0]) / op.operands[0].shape[0]), load_(load) {
+    scores_ = in<T>(arguments, 0) + index * tokens_ * width_;
+    const T* gates = in<T>(arguments, 1) + index * tokens_ * width_;
+    std::fill_n(load_, width_, 0.0F);
+    float chosen = 0;
+    for (std::int64_t i = 0; i < tokens_ * width_; ++i) {
+      const float is_chosen = widen(gates[i]) != 0 ? 1.0F : 0.0F;
+      load_[i % width_] += is_chosen;
+      chosen += is_chosen;
+    }
+    for (std::int64_t j = 0; j < width_; ++j) load_[j] *= static_cast<float>(width_) / std::max(chosen, 1.0F);
+  }
+
+  /// Calls body(token, sum of its scores, mean load of the experts by them).
+  template <class Body>
+  void each_token(const Body& body) const {
+    for (std::int64_t token = 0; token < tokens_; ++token) {
+      float sum = 0;
+      float weighted = 0;
+      for (std::int64_t j = 0; j < width_; ++j) {
+        sum += widen(scores_[token * width_ + j]);
+        weighted += widen(scores_[token * width_ + j]) * load_[j];
+      }
+      body(token, sum, weighted / sum);
+    }
+  }
+
+ private:
+  std::int64_t width_;
+  std::int64_t tokens_;
+  float* load_;
+  const T* scores_ = nullptr;
+};
+
+PreparedKernel prepare_balance_loss(const OpInstance& op, const CpuEnvironment& /*environment*/) {
+  const std::int64_t bytes = columns(op.operands[0]) * std::int64_t{sizeof(float)};
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[op, weight = op.attributes.number("weight")](const KernelArguments& arguments) {
+              double total = 0;
+              for (std::int64_t i = 0; i < op.operands[0].shape[0]; ++i) {
+                Sequence<T>(op, arguments, i, kernels::workspace_at<float>(arguments, 0))
+                    .each_token([&](std::int64_t /*token*/, float /*sum*/, float mean) { total += mean; });
+              }
+              double& result = *out<double>(arguments, 0);
+              result = (op.accumulate ? result : 0.0) + weight * total;
+            },
+            bytes};
+  });
+}
+
+PreparedKernel prepare_balance_loss_gradient(const OpInstance& op, const CpuEnvironment& /*environment*/) {
+  const std::int64_t bytes = columns(op.operands[0]) * std::int64_t{sizeof(float)};
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[op, weight = static_cast<float>(op.attributes.number("weight"))](const KernelArguments& arguments) {
+              const std::int64_t width = columns(op.operands[0]);
+              const std::int64_t tokens = rows(op.operands[0]) / op.operands[0].shape[0];
+              float* load = kernels::workspace_at<float>(arguments, 0);
+              for (std::int64_t i = 0; i < op.operands[0].shape[0]; ++i) {
+                T* dx = out<T>(arguments, 0) + i * tokens * width;
+                Sequence<T>(op, arguments, i, load).each_token([&](std::int64_t token, float sum, float mean) {
+                  for (std::int64_t j = 0; j < width; ++j) {
+                    store(dx[token * width + j], weight * (load[j] - mean) / sum, op.accumulate);
+                  }
+                });
+              }
+            },
+            bytes};
+  });
+}
+
+PreparedKernel prepare_z_loss(const OpInstance& op, const CpuEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    const auto total = [weight = op.attributes.number("weight"), count = rows(op.operands[0]),
+                        width = columns(op.operands[0])](const T* x) {
+      double sum = 0;
+      for (std::int64_t row = 0; row < count; ++row) {
+        const double z = row_sum(x + row * width, width).logarithm();
+        sum += z * z;
+      }
+      return weight * sum;
+    };
+    return call_for_total(op.accumulate, total, Operand<T>{0});
+  });
+}
+
+PreparedKernel prepare_z_loss_gradient(const OpInstance& op, const CpuEnvironment& environment) {
+  const auto weight = static_cast<float>(op.attributes.number("weight"));
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    return row_kernel(
+        op, 0, environment,
+        [weight, accumulate = op.accumulate](const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
+          const T* x = in<T>(arguments, 0) + row * width;
+          T* dx = out<T>(arguments, 0) + row * width;
+          const RowSum of = row_sum(x, width);
+          const float factor = 2 * weight * of.logarithm() / of.sum;
+          for (std::int64_t j = 0; j < width; ++j) {
+            store(dx[j], factor * std::exp(widen(x[j]) - of.largest), accumulate);
+          }
+        });
+  });
+}
+
+}  // namespace
+
+void register_routing(Registration& registration) {
+  registration.add(kernel({"softmax", "t", "f", prepare_softmax}));
+  registration.add(kernel({"softmax_gradient", "ff", "r", prepare_softmax_gradient, true}));
+  for (const std::string bias : {"", "t"}) {
+    registration.add(kernel({"top_k", "t" + bias, "t", prepare_top_k}));
+    registration.add(kernel({"top_k_gradient", "tt" + bias, "t", prepare_top_k_gradient}));
+  }
+  registration.add(kernel({"balance_loss", "tt", "d", prepare_balance_loss, true}));
+  registration.add(kernel({"balance_loss_gradient", "tt", "t", prepare_balance_loss_gradient, true}));
+  registration.add(kernel({"z_loss", "t", "d", prepare_z_loss, true}));
+  registration.add(kernel({"z_loss_gradient", "t", "t", prepare_z_loss_gradient, true}));
+}
+
+}  // namespace strata::cpu

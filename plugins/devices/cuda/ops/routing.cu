@@ -1,0 +1,346 @@
+#include "device/cuda_kernel.hpp"
+#include "language/language.hpp"
+#include "language/launch.hpp"
+
+/// \file
+/// Rows of scores are short, one element for each expert. A thread computes a row.
+
+namespace strata::cuda {
+
+constexpr int kRowThreads = 128;
+
+/// Shape and place of rows, of which every thread has one.
+struct RowShape {
+  std::int64_t rows;
+  std::int64_t width;
+};
+
+__device__ __forceinline__ std::int64_t row_of_thread() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+
+template <class T, class V>
+__device__ __forceinline__ void store_value(T& to, V value, bool accumulate) {
+  to = narrow<T>(accumulate ? widen(to) + value : value);
+}
+
+/// The largest element of a row, and the sum of exp(x - largest).
+template <class V>
+struct RowSum {
+  V largest;
+  V sum;
+  __device__ __forceinline__ V logarithm() const { return largest + log(sum); }
+};
+
+template <class T>
+__device__ __forceinline__ RowSum<Accumulate<T>> row_sum(const T* x, std::int64_t width) {
+  using V = Accumulate<T>;
+  RowSum<V> row{widen(x[0]), 0};
+  for (std::int64_t j = 1; j < width; ++j) row.largest = Maximum{}(row.largest, static_cast<V>(widen(x[j])));
+  for (std::int64_t j = 0; j < width; ++j) row.sum += exp(widen(x[j]) - row.largest);
+  return row;
+}
+
+template <class T>
+__global__ void softmax_rows(RowShape shape, const T* x, Accumulate<T>* y) {
+  const std::int64_t row = row_of_thread();
+  if (row >= shape.rows) return;
+  x += row * shape.width;
+  y += row * shape.width;
+  const auto of = row_sum(x, shape.width);
+  for (std::int64_t j = 0; j < shape.width; ++j) y[j] = exp(widen(x[j]) - of.largest) / of.sum;
+}
+
+template <class T>
+__global__ void softmax_gradient_rows(RowShape shape, const Accumulate<T>* dy, const Accumulate<T>* y, T* dx,
+                                      bool accumulate) {
+  const std::int64_t row = row_of_thread();
+  if (row >= shape.rows) return;
+  const std::int64_t first = row * shape.width;
+  Accumulate<T> sum = 0;
+  for (std::int64_t j = first; j < first + shape.width; ++j) sum += dy[j] * y[j];
+  for (std::int64_t j = first; j < first + shape.width; ++j) store_value(dx[j], y[j] * (dy[j] - sum), accumulate);
+}
+
+/// The k largest elements of a row, in the order of choice: of equals, the first one is better. `bias` is added where
+/// they are compared, or null.
+template <class T>
+struct Choice {
+  using V = Accumulate<T>;
+  const T* scores;
+  const T* bias;
+  std::int64_t width;
+  std::int64_t k;
+
+  __device__ __forceinline__ V compared(std::int64_t j) const {
+    return widen(scores[j]) + (bias != nullptr ? widen(bias[j]) : V{0});
+  }
+  __device__ __forceinline__ std::int64_t next(std::int64_t last) const {
+    std::int64_t best = -1;
+    for (std::int64_t j = 0; j < width; ++j) {
+      const bool is_left = last < 0 || compared(j) < compared(last) || (compared(j) == compared(last) && j > last);
+      if (is_left && (best < 0 || compared(j) > compared(best))) best = j;
+    }
+    return best;
+  }
+  template <class Body>
+  __device__ __forceinline__ void each(const Body& body) const {
+    std::int64_t j = next(-1);
+    for (std::int64_t i = 0; i < k && j >= 0; ++i) {
+      body(j);
+      j = next(j);
+    }
+  }
+  __device__ __forceinline__ V sum() const {
+    V total = 0;
+    each([&](std::int64_t j) { total += widen(scores[j]); });
+    return total;
+  }
+};
+
+template <class T>
+__global__ void top_k_rows(RowShape shape, std::int64_t k, bool normalize, const T* scores, const T* bias, T* y) {
+  const std::int64_t row = row_of_thread();
+  if (row >= shape.rows) return;
+  const Choice<T> choice{scores + row * shape.width, bias, shape.width, k};
+  y += row * shape.width;
+  const Accumulate<T> by = normalize ? choice.sum() : Accumulate<T>{1};
+  for (std::int64_t j = 0; j < shape.width; ++j) y[j] = narrow<T>(Accumulate<T>{0});
+  choice.each([&](std::int64_t j) { y[j] = narrow<T>(widen(choice.scores[j]) / by); });
+}
+
+template <class T>
+__global__ void top_k_gradient_rows(RowShape shape, std::int64_t k, bool normalize, const T* dy, const T* scores,
+                                    const T* bias, T* dx) {
+  using V = Accumulate<T>;
+  const std::int64_t row = row_of_thread();
+  if (row >= shape.rows) return;
+  const Choice<T> choice{scores + row * shape.width, bias, shape.width, k};
+  dy += row * shape.width;
+  dx += row * shape.width;
+  const V by = normalize ? choice.sum() : V{1};
+  V sum = 0;
+  if (normalize) choice.each([&](std::int64_t j) { sum += widen(dy[j]) * widen(choice.scores[j]) / by; });
+  for (std::int64_t j = 0; j < shape.width; ++j) dx[j] = narrow<T>(V{0});
+  choice.each([&](std::int64_t j) { dx[j] = narrow<T>((widen(dy[j]) - sum) / by); });
+}
+
+/// load[sequence, expert]: the share of the sequence's choices that the expert has, times the number of experts. One
+/// block for each sequence.
+template <class T>
+__global__ void expert_loads(std::int64_t tokens, std::int64_t width, const T* gates, Accumulate<T>* load) {
+  using V = Accumulate<T>;
+  gates += blockIdx.x * tokens * width;
+  load += blockIdx.x * width;
+  V chosen = 0;
+  for (std::int64_t j = threadIdx.x; j < width; j += blockDim.x) {
+    V count = 0;
+    for (std::int64_t token = 0; token < tokens; ++token) count += widen(gates[token * width + j]) != 0 ? 1 : 0;
+    load[j] = count;
+    chosen += count;
+  }
+  const V total = Maximum{}(block_reduce(chosen, V{0}, Sum{}), V{1});
+  for (std::int64_t j = threadIdx.x; j < width; j += blockDim.x) load[j] *= static_cast<V>(width) / total;
+}
+
+/// The sum of a token's scores, and the mean of its experts' loads by them.
+template <class V>
+struct TokenBalance {
+  V sum = 0;
+  V mean = 0;
+
+  template <class T>
+  __device__ __forceinline__ TokenBalance(const T* scores, const V* load, std::int64_t width) {
+    for (std::int64_t j = 0; j < width; ++j) {
+      sum += widen(scores[j]);
+      mean += widen(scores[j]) * load[j];
+    }
+    mean /= sum;
+  }
+};
+
+template <class T>
+struct BalanceOfRow {
+  const T* scores;
+  const Accumulate<T>* load;
+  std::int64_t tokens;
+
+  __device__ __forceinline__ double operator()(std::int64_t row, std::int64_t width) const {
+    return TokenBalance<Accumulate<T>>(scores + row * width, load + row / tokens * width, width).mean;
+  }
+};
+
+template <class T>
+struct SquareOfRow {
+  const T* x;
+
+  __device__ __forceinline__ double operator()(std::int64_t row, std::int64_t width) const {
+    const double z = row_sum(x + row * width, width).logarithm();
+    return z * z;
+  }
+};
+
+/// total = weight · Σ of_row(row), by one block, so that the order of the sum is fixed.
+template <class OfRow>
+__global__ void sum_rows(RowShape shape, OfRow of_row, double weight, double* total, bool accumulate) {
+  double sum = 0;
+  for (std::int64_t row = threadIdx.x; row < shape.rows; row += blockDim.x) sum += of_row(row, shape.width);
+  sum = block_reduce(sum, 0.0, Sum{});
+  if (threadIdx.x == 0) *total = (accumulate ? *total : 0.0) + weight * sum;
+}
+
+template <class T>
+__global__ void balance_gradient_rows(RowShape shape, std::int64_t tokens, double weight, const T* scores,
+                                      const Accumulate<T>* load, T* dx, bool accumulate) {
+  using V = Accumulate<T>;
+  const std::int64_t row = row_of_thread();
+  if (row >= shape.rows) return;
+  scores += row * shape.width;
+  dx += row * shape.width;
+  load += row / tokens * shape.width;
+  const TokenBalance<V> token(scores, load, shape.width);
+  for (std::int64_t j = 0; j < shape.width; ++j) {
+    store_value(dx[j], static_cast<V>(weight) * (load[j] - token.mean) / token.sum, accumulate);
+  }
+}
+
+template <class T>
+__global__ void z_gradient_rows(RowShape shape, double weight, const T* x, T* dx, bool accumulate) {
+  using V = Accumulate<T>;
+  const std::int64_t row = row_of_thread();
+  if (row >= shape.rows) return;
+  x += row * shape.width;
+  dx += row * shape.width;
+  const RowSum<V> of = row_sum(x, shape.width);
+  const V factor = static_cast<V>(2 * weight) * of.logarithm() / of.sum;
+  for (std::int64_t j = 0; j < shape.width; ++j) {
+    store_value(dx[j], factor * exp(widen(x[j]) - of.largest), accumulate);
+  }
+}
+
+namespace {
+
+constexpr unsigned kSumThreads = 256;
+
+RowShape shape_of(const OpInstance& op) { return {rows(op.operands[0]), columns(op.operands[0])}; }
+Geometry geometry_of(const RowShape& shape) { return {{blocks_for(shape.rows, kRowThreads)}, {kRowThreads}}; }
+
+PreparedKernel prepare_softmax(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[shape = shape_of(op)](const KernelArguments& arguments) {
+      launch(softmax_rows<T>, geometry_of(shape), arguments.stream, shape, in<T>(arguments, 0),
+             out<Accumulate<T>>(arguments, 0));
+    }};
+  });
+}
+
+PreparedKernel prepare_softmax_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.results[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[shape = shape_of(op), accumulate = op.accumulate](const KernelArguments& arguments) {
+      launch(softmax_gradient_rows<T>, geometry_of(shape), arguments.stream, shape, in<Accumulate<T>>(arguments, 0),
+             in<Accumulate<T>>(arguments, 1), out<T>(arguments, 0), accumulate);
+    }};
+  });
+}
+
+/// Both operands are f64, or neither and the result is not.
+std::optional<std::string> unsupported_softmax_gradient(const OpInstance& op) {
+  if ((op.operands[0].dtype == DType::f64) == (op.results[0].dtype == DType::f64)) return std::nullopt;
+  return "has no kernel that mixes f64 and shorter types";
+}
+
+PreparedKernel prepare_top_k(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  const bool has_bias = op.operands.size() == 2;
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[shape = shape_of(op), has_bias, k = op.attributes.integer("k"),
+             normalize = op.attributes.flag("normalize")](const KernelArguments& arguments) {
+      launch(top_k_rows<T>, geometry_of(shape), arguments.stream, shape, k, normalize, in<T>(arguments, 0),
+             has_bias ? in<T>(arguments, 1) : nullptr, out<T>(arguments, 0));
+    }};
+  });
+}
+
+PreparedKernel prepare_top_k_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  const bool has_bias = op.operands.size() == 3;
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[shape = shape_of(op), has_bias, k = op.attributes.integer("k"),
+             normalize = op.attributes.flag("normalize")](const KernelArguments& arguments) {
+      launch(top_k_gradient_rows<T>, geometry_of(shape), arguments.stream, shape, k, normalize, in<T>(arguments, 0),
+             in<T>(arguments, 1), has_bias ? in<T>(arguments, 2) : nullptr, out<T>(arguments, 0));
+    }};
+  });
+}
+
+/// Launches the loads of experts, and then launch_rest(arguments, loads).
+template <class T, class Rest>
+PreparedKernel with_loads(const OpInstance& op, const Rest& launch_rest) {
+  const std::int64_t sequences = op.operands[0].shape[0];
+  const RowShape shape = shape_of(op);
+  return {[=](const KernelArguments& arguments) {
+            auto* load = workspace_at<Accumulate<T>>(arguments, 0);
+            launch(expert_loads<T>, {{static_cast<unsigned>(sequences)}, {kSumThreads}}, arguments.stream,
+                   shape.rows / sequences, shape.width, in<T>(arguments, 1), load);
+            launch_rest(arguments, shape, shape.rows / sequences, load);
+          },
+          sequences * shape.width * static_cast<std::int64_t>(sizeof(Accumulate<T>))};
+}
+
+PreparedKernel prepare_balance_loss(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return with_loads<T>(
+        op, [weight = op.attributes.number("weight"), accumulate = op.accumulate](
+                const KernelArguments& arguments, RowShape shape, std::int64_t tokens, const Accumulate<T>* load) {
+          launch(sum_rows<BalanceOfRow<T>>, {{1}, {kSumThreads}}, arguments.stream, shape,
+                 BalanceOfRow<T>{in<T>(arguments, 0), load, tokens}, weight, out<double>(arguments, 0), accumulate);
+        });
+  });
+}
+
+PreparedKernel prepare_balance_loss_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return with_loads<T>(
+        op, [weight = op.attributes.number("weight"), accumulate = op.accumulate](
+                const KernelArguments& arguments, RowShape shape, std::int64_t tokens, const Accumulate<T>* load) {
+          launch(balance_gradient_rows<T>, geometry_of(shape), arguments.stream, shape, tokens, weight,
+                 in<T>(arguments, 0), load, out<T>(arguments, 0), accumulate);
+        });
+  });
+}
+
+PreparedKernel prepare_z_loss(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[shape = shape_of(op), weight = op.attributes.number("weight"),
+             accumulate = op.accumulate](const KernelArguments& arguments) {
+      launch(sum_rows<SquareOfRow<T>>, {{1}, {kSumThreads}}, arguments.stream, shape,
+             SquareOfRow<T>{in<T>(arguments, 0)}, weight, out<double>(arguments, 0), accumulate);
+    }};
+  });
+}
+
+PreparedKernel prepare_z_loss_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[shape = shape_of(op), weight = op.attributes.number("weight"),
+             accumulate = op.accumulate](const KernelArguments& arguments) {
+      launch(z_gradient_rows<T>, geometry_of(shape), arguments.stream, shape, weight, in<T>(arguments, 0),
+             out<T>(arguments, 0), accumulate);
+    }};
+  });
+}
+
+}  // namespace
+
+void register_routing(Registration& registration) {
+  registration.add(kernel({"softmax", "t", "f", prepare_softmax}));
+  registration.add(
+      kernel({"softmax_gradient", "ff", "r", prepare_softmax_gradient, true, unsupported_softmax_gradient}));
+  for (const std::string bias : {"", "t"}) {
+    registration.add(kernel({"top_k", "t" + bias, "t", prepare_top_k}));
+    registration.add(kernel({"top_k_gradient", "tt" + bias, "t", prepare_top_k_gradient}));
+  }
+  registration.add(kernel({"balance_loss", "tt", "d", prepare_balance_loss, true}));
+  registration.add(kernel({"balance_loss_gradient", "tt", "t", prepare_balance_loss_gradient, true}));
+  registration.add(kernel({"z_loss", "t", "d", prepare_z_loss, true}));
+  registration.add(kernel({"z_loss_gradient", "t", "t", prepare_z_loss_gradient, true}));
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,90 @@
+/// Expert parallelism: one axis shards the experts of every block (Lepikhin et al., "GShard: Scaling Giant Models with
+/// Conditional Computation and Automatic Sharding", ICLR 2021). In all other ops it shards samples, as data parallelism
+/// does. So the axis gathers the tokens before the experts, and reduces their results to the ranks of the tokens.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "strata/error.hpp"
+#include "strata/plugin.hpp"
+#include "strata/strategy.hpp"
+
+namespace {
+
+using namespace strata;
+
+/// Considered first: experts have most of the memory at rest.
+constexpr int kExpertPriority = 5;
+/// Considered after the experts, in ops that have none.
+constexpr int kSamplePriority = 50;
+
+/// True for the matrices of experts, and for ops that multiply by them. The router, whose rows have one element for
+/// each expert, has no inner width.
+bool has_experts(const RuleTarget& target) { return find_dim(target.dims, "ffn") >= 0; }
+
+class ExpertParallel final : public Strategy {
+ public:
+  static OptionSchema schema() {
+    OptionSpecification size = option::axis_size("Ranks along the axis: parts of the experts of every block.");
+    size.default_value = OptionValue(std::int64_t{1});
+    return {std::move(size), option::axis_name("ep"),
+            option::word("over", "",
+                         "An axis of another strategy that shards the experts, in place of one of its own: tp shards "
+                         "attention by heads and experts by expert. The size is 1 then.")};
+  }
+
+  explicit ExpertParallel(const Options& options)
+      : axis_{options.word("axis"), static_cast<int>(options.integer("size"))}, over_(options.word("over")) {
+    if (over_.empty() || axis_.size == 1) return;
+    throw OptionError("size", "found " + std::to_string(axis_.size) + "; accepted: 1 with over, whose axis has ranks");
+  }
+
+  [[nodiscard]] std::vector<MeshAxis> axes() const override {
+    return over_.empty() ? std::vector<MeshAxis>{axis_} : std::vector<MeshAxis>{};
+  }
+
+  [[nodiscard]] std::vector<Rule> rules() const override {
+    std::vector<Rule> rules = {{.dim = "expert",
+                                .axis = over_.empty() ? axis_.name : over_,
+                                .priority = kExpertPriority,
+                                .distribution = Distribution::block,
+                                .filter = has_experts}};
+    if (over_.empty()) {
+      rules.push_back({.dim = "batch",
+                       .axis = axis_.name,
+                       .priority = kSamplePriority,
+                       .distribution = Distribution::block,
+                       .filter = {}});
+    }
+    return rules;
+  }
+
+  /// Without this, the axis would shard samples alone, and say nothing.
+  void rewrite_forward(Graph& graph, const OpRegistry& /*registry*/) const override {
+    const auto experts = graph.sizes.find("expert");
+    if (experts == graph.sizes.end()) {
+      throw OptionError("size", "the model has no dimension 'expert'; accepted: a model with experts, such as mixture");
+    }
+    if (experts->second % axis_.size == 0) return;
+    std::vector<std::string> accepted;
+    for (std::int64_t size = 1; size <= experts->second; ++size) {
+      if (experts->second % size == 0) accepted.push_back(std::to_string(size));
+    }
+    throw OptionError("size", "found " + std::to_string(axis_.size) + "; accepted: a divisor of the model's " +
+                                  std::to_string(experts->second) + " experts: " + join(accepted, ", "));
+  }
+
+ private:
+  MeshAxis axis_;
+  std::string over_;
+};
+
+using ExpertFactory = FactoryOf<StrategyFactory, ExpertParallel>;
+
+}  // namespace
+
+STRATA_PLUGIN(strategy, "expert", "0.1.0", "Apache-2.0",
+              "Expert parallel: the experts of every block over one axis, which shards samples elsewhere.",
+              ExpertFactory);

@@ -1,0 +1,116 @@
+#include <gmock/gmock.h>
+
+#include "reports/program_summary.hpp"
+#include "stack_row.hpp"
+#include "strata/error.hpp"
+#include "strata/registration.hpp"
+
+namespace strata::testing {
+namespace {
+
+using Given = std::map<std::string, OptionValue>;
+
+host::PluginSection mixture(Given changes = {}) {
+  Given options{{"layers", std::int64_t{2}},  {"heads", std::int64_t{2}}, {"embed", std::int64_t{16}},
+                {"context", std::int64_t{8}}, {"ffn", std::int64_t{12}},  {"vocab", std::int64_t{16}},
+                {"experts", std::int64_t{6}}, {"balance_loss", 0.1},      {"z_loss", 0.1}};
+  for (auto& [name, value] : changes) options[name] = value;
+  return {"model", "mixture", std::move(options)};
+}
+
+TEST(MixtureModel, HasThePublishedNumbersOfParameters) {
+  BuiltPlugins plugins;
+  OpRegistry registry;
+  KernelRegistry kernels;
+  register_core(registry, kernels);
+  const auto& factory = plugins.load<ModelFactory>("mixture");
+  const auto parameters = [&](const std::string& size) {
+    const auto model = factory.create(Options(factory.options(), {{"size", size}}));
+    Graph graph;
+    graph.sizes = model->sizes();
+    graph.sizes["batch"] = 1;
+    GraphBuilder builder(graph, registry, GraphMode::training, DType::f32);
+    model->build(builder);
+    verify(graph, registry, "building");
+    return host::parameter_count(graph);
+  };
+  // Those of transformers' MixtralForCausalLM, OlmoeForCausalLM and Qwen3MoeForCausalLM.
+  EXPECT_EQ(parameters("mixtral-8x7b"), 46702792704);
+  EXPECT_EQ(parameters("olmoe-1b-7b"), 6919161856);
+  EXPECT_EQ(parameters("qwen3-30b-a3b"), 30532122624);
+}
+
+struct MixtureRow {
+  StackRow stack;
+  Given model = {};
+};
+
+void PrintTo(const MixtureRow& row, std::ostream* out) { PrintTo(row.stack, out); }
+
+class MixtureStack : public ::testing::TestWithParam<MixtureRow> {};
+
+TEST_P(MixtureStack, TrainsAsOneRank) {
+  const host::PluginSection model = mixture(GetParam().model);
+  StackRow stack = GetParam().stack;
+  stack.clip = 0.05;
+  expect_trains_as_one_rank(stack, &model);
+}
+
+// Experts and dense parameters lie on different axes, where the experts' axis is one of the dense parameters', too.
+INSTANTIATE_TEST_SUITE_P(
+    Rows, MixtureStack,
+    ::testing::Values(
+        MixtureRow{{"expert", table("expert", 2), 2}},
+        MixtureRow{{"expert_of_each_rank", table("expert", 3), 3, 12, 1}, {{"experts", std::int64_t{3}}}},
+        MixtureRow{{"all_experts", table("expert", 2), 2}, {{"choices", std::int64_t{6}}}},
+        MixtureRow{
+            {"shared_sigmoid", table("expert", 2) + table("tensor", 2, kSequenceParallel), 4},
+            {{"shared_ffn", std::int64_t{4}}, {"scores", std::string("sigmoid")}, {"normalize", std::string("no")}}},
+        MixtureRow{{"ddp_expert", table("ddp", 2) + table("expert", 2), 4}},
+        MixtureRow{{"expert_tensor", table("expert", 2) + table("tensor", 2), 4}},
+        MixtureRow{{"experts_over_the_tensor_axis",
+                    table("tensor", 2, kSequenceParallel) + table("expert", "over = \"tp\"\n"), 2}},
+        MixtureRow{{"zero3_expert", table("zero", 2, "stage = 3\n") + table("expert", 2), 4}},
+        MixtureRow{{"pipeline_expert", table("pipeline", 2) + table("expert", 2), 4}},
+        MixtureRow{{"zero_bubble_expert", table("pipeline", 2, "schedule = \"zb-h1\"\n") + table("expert", 2), 4}},
+        MixtureRow{{"context_expert", table("context", 2) + table("expert", 2), 4}},
+        MixtureRow{{"expert_recompute", table("expert", 2) + table("recompute", ""), 2}},
+        MixtureRow{{"everything",
+                    table("zero", 2, "stage = 1\n") + table("context", 2) + table("expert", 2) +
+                        table("tensor", 2, kSequenceParallel),
+                    16}}),
+    [](const auto& info) { return info.param.stack.name; });
+
+struct RefusedRow {
+  const char* name;
+  Given model;
+  std::string strategies;
+  const char* message;
+};
+
+void PrintTo(const RefusedRow& row, std::ostream* out) { *out << row.name; }
+
+class MixtureRefusal : public ::testing::TestWithParam<RefusedRow> {};
+
+TEST_P(MixtureRefusal, NamesWhatIsAccepted) {
+  host::RunConfiguration configuration = small_gpt2(GetParam().strategies, 8, 2);
+  configuration.model = mixture(GetParam().model);
+  try {
+    static_cast<void>(compile_training(configuration));
+    FAIL() << "accepted";
+  } catch (const ConfigurationError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(GetParam().message));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rows, MixtureRefusal,
+    ::testing::Values(
+        RefusedRow{
+            "more_choices_than_experts", {{"choices", std::int64_t{7}}}, "", "found 7; accepted: 1 to experts = 6"},
+        RefusedRow{"more_ranks_than_experts", {}, table("expert", 8), "found 8; accepted: a divisor of the model's 6 "},
+        RefusedRow{"ranks_that_do_not_divide", {}, table("expert", 4), "experts: 1, 2, 3, 6"}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace strata::testing
