@@ -79,6 +79,20 @@ def t5_torch(row):
             dict(input_ids=ids, attention_mask=torch.ones_like(ids), labels=labels))
 
 
+def mixture_data(folder, row):
+    tokens(folder, "tokens", row["vocab"], row["length"])
+
+
+def mixture_torch(row):
+    import torch
+    import transformers
+    config = transformers.MixtralConfig(vocab_size=row["vocab"], hidden_size=512, intermediate_size=1024, num_hidden_layers=6,
+                                        num_attention_heads=8, num_key_value_heads=8, num_local_experts=8,
+                                        num_experts_per_tok=2, max_position_embeddings=row["length"], use_cache=False)
+    ids = torch.randint(4, row["vocab"], (row["batch"], row["length"]))
+    return transformers.MixtralForCausalLM(config), dict(input_ids=ids, labels=ids)
+
+
 MODELS = {
     "bert": {"name": "BERT-base, two classes", "vocab": 30522, "length": 128, "batch": 8, "data": bert_data, "torch": bert_torch,
              "tables": '[model]\nplugin = "bert"\nsize = "bert-base"\nvocab = 30522\ncontext = {length}\nclasses = 2\n'
@@ -89,6 +103,11 @@ MODELS = {
            "tables": '[model]\nplugin = "t5"\nsize = "t5-small"\ncontext = {length}\ntarget_context = {target_length}\n'
                      '[data]\nplugin = "pairs"\npath = "{folder}/tokens"\ntarget_path = "{folder}/targets"\ndocument_end = 1\n'
                      'validation = 0.0\n'},
+    "mixture": {"name": "Mixtral of 114M, 8 experts", "vocab": 32000, "length": 256, "batch": 4, "data": mixture_data,
+                "torch": mixture_torch,
+                "tables": '[model]\nplugin = "mixture"\nlayers = 6\nheads = 8\nembed = 512\nffn = 1024\nexperts = 8\nchoices = 2\n'
+                          'normalize = "yes"\nvocab = 32000\ncontext = {length}\n'
+                          '[data]\nplugin = "tokens"\npath = "{folder}/tokens"\nvalidation = 0.0\n'},
 }
 
 
