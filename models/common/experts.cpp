@@ -8,7 +8,13 @@ namespace {
 /// The gates [batch seq expert] of a stream, with the losses of their choice in training.
 Value choose(GraphBuilder& b, Value x, const std::string& prefix, const ExpertChoice& choice) {
   const std::string name = prefix + "gate";
-  const Value logits = affine(b, x, name, {.weight = {"embed", "expert"}, .result = {"batch", "seq", "expert"}});
+  // One gate divided by itself is 1, whatever the score.
+  const bool scores_do_not_matter =
+      choice.choices == 1 && choice.normalize && choice.balance_loss == 0 && choice.z_loss == 0;
+  const Value logits = affine(b, x, name,
+                              {.weight = {"embed", "expert"},
+                               .result = {"batch", "seq", "expert"},
+                               .weight_gradient_is_zero = scores_do_not_matter});
   const Value scores = choice.sigmoid ? b.activation(logits, "sigmoid", name + ".scores")
                                       : b.op("softmax", {logits}, name + ".scores")[0];
   const Value gates =

@@ -33,7 +33,7 @@ void expect_within_tolerance(const OpCase& op_case, const OpInstance& instance, 
     // Some rows have an f32 result even then.
     const bool in_f64 = real == DType::f64 && instance.results[i].dtype == DType::f64;
     const double tolerance = in_f64 ? kToleranceInF64 : op_case.tolerance;
-    expect_close(found[i], expected.results[i], tolerance + rounding(instance, i));
+    expect_close(found[i], expected.results[i], tolerance + rounding(instance, i, op_case.inner_roundings));
   }
 }
 

@@ -99,7 +99,7 @@ MODELS = {
     "mixtral": (transformers.MixtralForCausalLM,
                 transformers.MixtralConfig(**GROUPED, num_local_experts=4, num_experts_per_tok=2)),
     "mixtral_window": (transformers.MixtralForCausalLM,
-                       transformers.MixtralConfig(**GROUPED, head_dim=16, num_local_experts=3, num_experts_per_tok=1,
+                       transformers.MixtralConfig(**GROUPED, head_dim=16, num_local_experts=3, num_experts_per_tok=2,
                                                   sliding_window=5)),
     "olmoe": (transformers.OlmoeForCausalLM,
               transformers.OlmoeConfig(**GROUPED, num_experts=6, num_experts_per_tok=3)),

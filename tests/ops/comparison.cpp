@@ -57,10 +57,12 @@ void expect_close(const std::vector<double>& found, const std::vector<double>& e
   EXPECT_LE(norm(difference), tolerance * norm(expected));
 }
 
-double rounding(const OpInstance& instance, std::size_t result) {
-  const DType dtype = instance.results[result].dtype;
-  if (dtype == DType::bf16) return 0x1p-8;
-  return dtype == DType::f16 ? 0x1p-11 : 0.0;
+double rounding(const OpInstance& instance, std::size_t result, int inner_roundings) {
+  const auto of = [](DType dtype) {
+    if (dtype == DType::bf16) return 0x1p-8;
+    return dtype == DType::f16 ? 0x1p-11 : 0.0;
+  };
+  return of(instance.results[result].dtype) + inner_roundings * of(instance.operands.front().dtype);
 }
 
 Expected::Expected(const OpCase& op_case, const OpInstance& instance, Device& reference)

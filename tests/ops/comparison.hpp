@@ -20,7 +20,7 @@ std::vector<OpCase> accelerator_cases();
 void expect_close(const std::vector<double>& found, const std::vector<double>& expected, double tolerance);
 
 /// Difference that a result may have beyond the row's tolerance because its type is short.
-double rounding(const OpInstance& instance, std::size_t result);
+double rounding(const OpInstance& instance, std::size_t result, int inner_roundings = 0);
 
 /// The results of the reference device in f64, from values that are exact in the types of `instance`.
 struct Expected {

@@ -73,6 +73,9 @@ struct OpCase {
   /// same f32 operands. The default is about sixteen roundings (2^-24 each). Elementwise functions and short or blocked
   /// sums of random numbers stay well below it. A single wrong element in a million exceeds it.
   double tolerance = 1e-6;
+  /// How often the op may round values to the type of its operands before it sums them, such as hidden values of a
+  /// block. Each adds a rounding to the tolerance.
+  int inner_roundings = 0;
 };
 
 /// The case as a device gets it. `real`: the type that replaces f32.

@@ -48,7 +48,7 @@ void expect_cpu_equals_reference(const OpCase& op_case, DType real) {
     ASSERT_EQ(found.size(), expected.results.size());
     for (std::size_t i = 0; i < found.size(); ++i) {
       SCOPED_TRACE("result " + std::to_string(i));
-      expect_close(found[i], expected.results[i], op_case.tolerance + rounding(instance, i));
+      expect_close(found[i], expected.results[i], op_case.tolerance + rounding(instance, i, op_case.inner_roundings));
     }
   }
 }

@@ -137,29 +137,30 @@ template <class T>
 class Sequence {
  public:
   /// `load`: memory for one element for each expert.
-  Sequence(const OpInstance& op, const KernelArguments& arguments, std::int64_t index, float* load)
+  Sequence(const OpInstance& op, const KernelArguments& arguments, std::int64_t index, double* load)
       : width_(columns(op.operands[0])), tokens_(rows(op.operands[0]) / op.operands[0].shape[0]), load_(load) {
     scores_ = in<T>(arguments, 0) + index * tokens_ * width_;
     const T* gates = in<T>(arguments, 1) + index * tokens_ * width_;
-    std::fill_n(load_, width_, 0.0F);
-    float chosen = 0;
+    std::fill_n(load_, width_, 0.0);
+    double chosen = 0;
     for (std::int64_t i = 0; i < tokens_ * width_; ++i) {
-      const float is_chosen = widen(gates[i]) != 0 ? 1.0F : 0.0F;
+      const double is_chosen = widen(gates[i]) != 0 ? 1 : 0;
       load_[i % width_] += is_chosen;
       chosen += is_chosen;
     }
-    for (std::int64_t j = 0; j < width_; ++j) load_[j] *= static_cast<float>(width_) / std::max(chosen, 1.0F);
+    for (std::int64_t j = 0; j < width_; ++j) load_[j] *= static_cast<double>(width_) / std::max(chosen, 1.0);
   }
 
   /// Calls body(token, sum of its scores, mean load of the experts by them).
   template <class Body>
   void each_token(const Body& body) const {
     for (std::int64_t token = 0; token < tokens_; ++token) {
-      float sum = 0;
-      float weighted = 0;
+      // In f64, because gradients are differences of loads and means that are almost equal.
+      double sum = 0;
+      double weighted = 0;
       for (std::int64_t j = 0; j < width_; ++j) {
         sum += widen(scores_[token * width_ + j]);
-        weighted += widen(scores_[token * width_ + j]) * load_[j];
+        weighted += double{widen(scores_[token * width_ + j])} * load_[j];
       }
       body(token, sum, weighted / sum);
     }
@@ -168,18 +169,18 @@ class Sequence {
  private:
   std::int64_t width_;
   std::int64_t tokens_;
-  float* load_;
+  double* load_;
   const T* scores_ = nullptr;
 };
 
 PreparedKernel prepare_balance_loss(const OpInstance& op, const CpuEnvironment& /*environment*/) {
-  const std::int64_t bytes = columns(op.operands[0]) * std::int64_t{sizeof(float)};
+  const std::int64_t bytes = columns(op.operands[0]) * std::int64_t{sizeof(double)};
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     return {[op, weight = op.attributes.number("weight")](const KernelArguments& arguments) {
               double total = 0;
               for (std::int64_t i = 0; i < op.operands[0].shape[0]; ++i) {
-                Sequence<T>(op, arguments, i, kernels::workspace_at<float>(arguments, 0))
-                    .each_token([&](std::int64_t /*token*/, float /*sum*/, float mean) { total += mean; });
+                Sequence<T>(op, arguments, i, kernels::workspace_at<double>(arguments, 0))
+                    .each_token([&](std::int64_t /*token*/, double /*sum*/, double mean) { total += mean; });
               }
               double& result = *out<double>(arguments, 0);
               result = (op.accumulate ? result : 0.0) + weight * total;
@@ -189,17 +190,17 @@ PreparedKernel prepare_balance_loss(const OpInstance& op, const CpuEnvironment& 
 }
 
 PreparedKernel prepare_balance_loss_gradient(const OpInstance& op, const CpuEnvironment& /*environment*/) {
-  const std::int64_t bytes = columns(op.operands[0]) * std::int64_t{sizeof(float)};
+  const std::int64_t bytes = columns(op.operands[0]) * std::int64_t{sizeof(double)};
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[op, weight = static_cast<float>(op.attributes.number("weight"))](const KernelArguments& arguments) {
+    return {[op, weight = op.attributes.number("weight")](const KernelArguments& arguments) {
               const std::int64_t width = columns(op.operands[0]);
               const std::int64_t tokens = rows(op.operands[0]) / op.operands[0].shape[0];
-              float* load = kernels::workspace_at<float>(arguments, 0);
+              double* load = kernels::workspace_at<double>(arguments, 0);
               for (std::int64_t i = 0; i < op.operands[0].shape[0]; ++i) {
                 T* dx = out<T>(arguments, 0) + i * tokens * width;
-                Sequence<T>(op, arguments, i, load).each_token([&](std::int64_t token, float sum, float mean) {
+                Sequence<T>(op, arguments, i, load).each_token([&](std::int64_t token, double sum, double mean) {
                   for (std::int64_t j = 0; j < width; ++j) {
-                    store(dx[token * width + j], weight * (load[j] - mean) / sum, op.accumulate);
+                    store(dx[token * width + j], static_cast<float>(weight * (load[j] - mean) / sum), op.accumulate);
                   }
                 });
               }

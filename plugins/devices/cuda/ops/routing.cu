@@ -128,32 +128,31 @@ __global__ void top_k_gradient_rows(RowShape shape, std::int64_t k, bool normali
 /// load[sequence, expert]: the share of the sequence's choices that the expert has, times the number of experts. One
 /// block for each sequence.
 template <class T>
-__global__ void expert_loads(std::int64_t tokens, std::int64_t width, const T* gates, Accumulate<T>* load) {
-  using V = Accumulate<T>;
+__global__ void expert_loads(std::int64_t tokens, std::int64_t width, const T* gates, double* load) {
   gates += blockIdx.x * tokens * width;
   load += blockIdx.x * width;
-  V chosen = 0;
+  double chosen = 0;
   for (std::int64_t j = threadIdx.x; j < width; j += blockDim.x) {
-    V count = 0;
+    double count = 0;
     for (std::int64_t token = 0; token < tokens; ++token) count += widen(gates[token * width + j]) != 0 ? 1 : 0;
     load[j] = count;
     chosen += count;
   }
-  const V total = Maximum{}(block_reduce(chosen, V{0}, Sum{}), V{1});
-  for (std::int64_t j = threadIdx.x; j < width; j += blockDim.x) load[j] *= static_cast<V>(width) / total;
+  const double total = Maximum{}(block_reduce(chosen, 0.0, Sum{}), 1.0);
+  for (std::int64_t j = threadIdx.x; j < width; j += blockDim.x) load[j] *= static_cast<double>(width) / total;
 }
 
-/// The sum of a token's scores, and the mean of its experts' loads by them.
-template <class V>
+/// The sum of a token's scores, and the mean of its experts' loads by them. In f64, because gradients are differences
+/// of loads and means that are almost equal.
 struct TokenBalance {
-  V sum = 0;
-  V mean = 0;
+  double sum = 0;
+  double mean = 0;
 
   template <class T>
-  __device__ __forceinline__ TokenBalance(const T* scores, const V* load, std::int64_t width) {
+  __device__ __forceinline__ TokenBalance(const T* scores, const double* load, std::int64_t width) {
     for (std::int64_t j = 0; j < width; ++j) {
       sum += widen(scores[j]);
-      mean += widen(scores[j]) * load[j];
+      mean += static_cast<double>(widen(scores[j])) * load[j];
     }
     mean /= sum;
   }
@@ -162,11 +161,11 @@ struct TokenBalance {
 template <class T>
 struct BalanceOfRow {
   const T* scores;
-  const Accumulate<T>* load;
+  const double* load;
   std::int64_t tokens;
 
   __device__ __forceinline__ double operator()(std::int64_t row, std::int64_t width) const {
-    return TokenBalance<Accumulate<T>>(scores + row * width, load + row / tokens * width, width).mean;
+    return TokenBalance(scores + row * width, load + row / tokens * width, width).mean;
   }
 };
 
@@ -191,16 +190,16 @@ __global__ void sum_rows(RowShape shape, OfRow of_row, double weight, double* to
 
 template <class T>
 __global__ void balance_gradient_rows(RowShape shape, std::int64_t tokens, double weight, const T* scores,
-                                      const Accumulate<T>* load, T* dx, bool accumulate) {
+                                      const double* load, T* dx, bool accumulate) {
   using V = Accumulate<T>;
   const std::int64_t row = row_of_thread();
   if (row >= shape.rows) return;
   scores += row * shape.width;
   dx += row * shape.width;
   load += row / tokens * shape.width;
-  const TokenBalance<V> token(scores, load, shape.width);
+  const TokenBalance token(scores, load, shape.width);
   for (std::int64_t j = 0; j < shape.width; ++j) {
-    store_value(dx[j], static_cast<V>(weight) * (load[j] - token.mean) / token.sum, accumulate);
+    store_value(dx[j], static_cast<V>(weight * (load[j] - token.mean) / token.sum), accumulate);
   }
 }
 
@@ -277,19 +276,19 @@ PreparedKernel with_loads(const OpInstance& op, const Rest& launch_rest) {
   const std::int64_t sequences = op.operands[0].shape[0];
   const RowShape shape = shape_of(op);
   return {[=](const KernelArguments& arguments) {
-            auto* load = workspace_at<Accumulate<T>>(arguments, 0);
+            auto* load = workspace_at<double>(arguments, 0);
             launch(expert_loads<T>, {{static_cast<unsigned>(sequences)}, {kSumThreads}}, arguments.stream,
                    shape.rows / sequences, shape.width, in<T>(arguments, 1), load);
             launch_rest(arguments, shape, shape.rows / sequences, load);
           },
-          sequences * shape.width * static_cast<std::int64_t>(sizeof(Accumulate<T>))};
+          sequences * shape.width * static_cast<std::int64_t>(sizeof(double))};
 }
 
 PreparedKernel prepare_balance_loss(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     return with_loads<T>(
         op, [weight = op.attributes.number("weight"), accumulate = op.accumulate](
-                const KernelArguments& arguments, RowShape shape, std::int64_t tokens, const Accumulate<T>* load) {
+                const KernelArguments& arguments, RowShape shape, std::int64_t tokens, const double* load) {
           launch(sum_rows<BalanceOfRow<T>>, {{1}, {kSumThreads}}, arguments.stream, shape,
                  BalanceOfRow<T>{in<T>(arguments, 0), load, tokens}, weight, out<double>(arguments, 0), accumulate);
         });
@@ -300,7 +299,7 @@ PreparedKernel prepare_balance_loss_gradient(const OpInstance& op, const CudaEnv
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     return with_loads<T>(
         op, [weight = op.attributes.number("weight"), accumulate = op.accumulate](
-                const KernelArguments& arguments, RowShape shape, std::int64_t tokens, const Accumulate<T>* load) {
+                const KernelArguments& arguments, RowShape shape, std::int64_t tokens, const double* load) {
           launch(balance_gradient_rows<T>, geometry_of(shape), arguments.stream, shape, tokens, weight,
                  in<T>(arguments, 0), load, out<T>(arguments, 0), accumulate);
         });
