@@ -302,6 +302,7 @@ const std::vector<OpCase>& all_op_cases() {
     append(cases, routing_cases());
     append(cases, experts_cases());
     append(cases, cached_attention_cases());
+    append(cases, image_cases());
     return cases;
   }();
   return kCases;
