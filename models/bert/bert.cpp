@@ -168,9 +168,8 @@ class BertBuilder {
     const std::string name = "cls.predictions.";
     // The table reads the stream under its own name, so the input of the layer before it gets another one, by a product
     // with ones on the diagonal, which is exact.
-    const Value diagonal = b_.constant("diagonal", {"embed", "embed_in"},
-                                       Initialization::custom(std::make_shared<Ones>(
-                                           [](std::span<const std::int64_t> at) { return at[0] == at[1]; })));
+    const Value diagonal =
+        models::ones_where(b_, "diagonal", {"embed", "embed_in"}, [](auto at) { return at[0] == at[1]; });
     x = b_.linear(x, diagonal, {"batch", "seq", "embed_in"}, name + "transform.input");
     x = models::affine(b_, x, name + "transform.dense",
                        {.weight = {"embed_in", "embed"}, .bias = {"embed"}, .result = kStream});
@@ -182,9 +181,7 @@ class BertBuilder {
   }
 
   void classify(Value x) {
-    const Value first = b_.constant(
-        "first_token", {"seq"},
-        Initialization::custom(std::make_shared<Ones>([](std::span<const std::int64_t> at) { return at[0] == 0; })));
+    const Value first = models::ones_where(b_, "first_token", {"seq"}, [](auto at) { return at[0] == 0; });
     // A sum in which all other tokens have the weight 0 works with any sharding of the sequence.
     x = b_.linear(x, first, {"batch", "embed"}, "bert.pooler.first");
     x = models::affine(b_, x, "bert.pooler.dense",
@@ -199,20 +196,6 @@ class BertBuilder {
     b_.output("logits", logits);
     b_.cross_entropy_loss(logits, b_.input(settings_.classes > 0 ? "labels" : "targets", targets), "loss");
   }
-
-  /// 1 at the indices that `is_one` accepts, and 0 elsewhere.
-  class Ones final : public Initializer {
-   public:
-    using Test = bool (*)(std::span<const std::int64_t> index);
-    explicit Ones(Test is_one) : is_one_(is_one) {}
-    [[nodiscard]] double value(std::span<const std::int64_t> index, const Shape& /*shape*/,
-                               std::uint64_t /*key*/) const override {
-      return is_one_(index) ? 1 : 0;
-    }
-
-   private:
-    Test is_one_;
-  };
 
   GraphBuilder& b_;
   const Settings& settings_;

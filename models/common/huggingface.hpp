@@ -32,4 +32,10 @@ inline void require_plain_weights(const HuggingFaceFields& config) {
   return vocab > 0 || of_data == sizes.end() ? vocab : of_data->second;
 }
 
+/// Classes: the model's option `classes`, or the number that the data fixed if the option is 0.
+[[nodiscard]] inline std::int64_t class_count(std::int64_t classes, const DimSizes& sizes) {
+  const auto of_data = sizes.find("classes");
+  return classes > 0 || of_data == sizes.end() ? classes : of_data->second;
+}
+
 }  // namespace strata::models

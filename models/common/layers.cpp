@@ -1,6 +1,8 @@
 #include "common/layers.hpp"
 
 #include <cmath>
+#include <memory>
+#include <utility>
 
 namespace strata::models {
 
@@ -16,6 +18,27 @@ Value affine(GraphBuilder& b, Value x, const std::string& name, const Affine& sh
   const Value bias =
       b.parameter(name + ".bias", shape.bias, Initialization::constant(0), false, shape.bias_gradient_is_zero);
   return b.add(product, bias, name + ".add_bias");
+}
+
+namespace {
+
+class Ones final : public Initializer {
+ public:
+  using Test = std::function<bool(std::span<const std::int64_t> index)>;
+  explicit Ones(Test is_one) : is_one_(std::move(is_one)) {}
+  [[nodiscard]] double value(std::span<const std::int64_t> index, const Shape& /*shape*/,
+                             std::uint64_t /*key*/) const override {
+    return is_one_(index) ? 1 : 0;
+  }
+
+ private:
+  Test is_one_;
+};
+
+}  // namespace
+
+Value ones_where(GraphBuilder& b, const std::string& name, const Dims& dims, Ones::Test is_one) {
+  return b.constant(name, dims, Initialization::custom(std::make_shared<Ones>(std::move(is_one))));
 }
 
 Value normalize(GraphBuilder& b, Value x, const Dims& dims, const std::string& name, const Norm& norm,
@@ -48,6 +71,7 @@ Value feed_forward(GraphBuilder& b, Value x, const std::string& prefix, const Fe
     active =
         b.op("gated_activation", {gate, widen(settings.names.up)}, active_name, {{"kind", settings.activation}})[0];
   }
+  active = b.dropout(active, settings.dropout, active_name + ".dropout");
   return affine(b, active, prefix + settings.names.down,
                 {.weight = {inner, "embed"},
                  .bias = settings.bias ? Dims{"embed"} : Dims{},
@@ -103,7 +127,7 @@ class Builder {
  private:
   /// Attention of queries, keys and values.
   Value mix(Value q, Value k, Value v) {
-    AttentionOptions options{.causal = true, .dropout = settings_.dropout, .window = settings_.window};
+    AttentionOptions options{.causal = settings_.causal, .dropout = settings_.dropout, .window = settings_.window};
     if (settings_.score_scale > 0) options.scale = settings_.score_scale;
     options.cap = settings_.score_cap;
     options.documents = settings_.documents;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "common/rope_tables.hpp"
@@ -30,6 +32,11 @@ struct Affine {
 };
 
 [[nodiscard]] Value affine(GraphBuilder& builder, Value x, const std::string& name, const Affine& shape);
+
+/// A constant that is 1 at the indices that `is_one` accepts, and 0 elsewhere. A product with it moves or picks values
+/// exactly, whatever dims are sharded.
+[[nodiscard]] Value ones_where(GraphBuilder& builder, const std::string& name, const Dims& dims,
+                               std::function<bool(std::span<const std::int64_t> index)> is_one);
 
 /// A norm over the last dims of its input.
 struct Norm {
@@ -64,6 +71,8 @@ struct FeedForward {
   /// 2020).
   std::string activation = "gelu_tanh";
   bool bias = false;
+  /// Probability with which inner activations are dropped.
+  double dropout = 0;
   double output_deviation = kInitialDeviation;
 };
 
@@ -71,7 +80,7 @@ struct FeedForward {
 [[nodiscard]] Value feed_forward(GraphBuilder& builder, Value x, const std::string& prefix,
                                  const FeedForward& settings);
 
-/// Causal self-attention of a stream [batch seq embed], with its projections.
+/// Self-attention of a stream [batch seq embed], with its projections.
 struct Attention {
   /// Names of parameters and nodes after the prefix of the block: "attn.q", and "attn" for the attention itself.
   struct Names {
@@ -85,6 +94,8 @@ struct Attention {
   };
 
   Names names;
+  /// If false, a token sees those after it too.
+  bool causal = true;
   /// Dims of a token's queries, and of its keys and values, without head_dim: {"heads"} for both, or {"kv_heads",
   /// "group"} and {"kv_heads"} for grouped queries.
   Dims query_heads = {"heads"};

@@ -63,7 +63,7 @@ ELSEWHERE = (("docs/sdk/first-strategy.md", "sdk"),)
 FRAGMENTS_LEFT_OUT = (
     ("docs/cuda.md", 'plugin = "cuda"', "needs a GPU"),
     ("docs/nccl.md", 'plugin = "cuda"', "needs a GPU"),
-    ("docs/data.md", 'plugin = "images"', "no model of Strata reads images"),
+    ("docs/data.md", 'plugin = "images"', "the model of the page's fragments reads tokens"),
     ("docs/sdk/ops.md", 'plugin = "squared"', "the reader's own plugin"),
     ("docs/sdk/strategies.md", 'plugin = "my_strategy"', "the reader's own plugin"),
 )

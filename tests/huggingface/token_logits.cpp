@@ -1,7 +1,8 @@
 /// Computes the logits of a checkpoint's model. Usage: strata_token_logits CHECKPOINT TOKENS LOGITS [KEY=VALUE...].
 /// TOKENS is a file of int32 with one sequence of the model's context, LOGITS becomes a file of float32. An input NAME
-/// has the values of the file TOKENS.NAME if there is one. The keys override those of the checkpoint's configuration.
+/// has the values of the file TOKENS.NAME if there is one, images those of float32. The keys override those of the checkpoint's configuration.
 
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -27,6 +28,11 @@ class WholeSequence final : public InputSource {
 
   void load(const InputPart& part, std::uint64_t /*step*/) override {
     const std::optional<std::vector<char>> own = read(path_ + "." + part.name);
+    if (is_floating_point(part.dtype)) {
+      if (!own) throw RuntimeError("there is no file '" + path_ + "." + part.name + "'");
+      std::memcpy(part.destination, own->data(), own->size());  // one rank has the whole sample
+      return;
+    }
     const std::optional<std::vector<char>> values = own || part.name != "tokens" ? own : read(path_);
     const auto* given = values ? reinterpret_cast<const std::int32_t*>(values->data()) : nullptr;
     auto* destination = reinterpret_cast<std::int32_t*>(part.destination);

@@ -6,6 +6,7 @@
 
 #include "build_paths.hpp"
 #include "config/run_configuration.hpp"
+#include "datasets/image_files.hpp"
 #include "loading/plugin_registry.hpp"
 #include "stacks/stack_configuration.hpp"
 #include "train/command_runner.hpp"
@@ -55,19 +56,26 @@ class ShippedConfiguration : public ::testing::TestWithParam<fs::path> {
  protected:
   void SetUp() override {
     configuration_ = host::load_configuration(GetParam());
-    const bool reads_tokens = configuration_.data.dataset.plugin == "tokens";
-    data_ = folder_.file("data", reads_tokens ? some_tokens() : some_text()).string();
+    const std::string& dataset = configuration_.data.dataset.plugin;
+    if (dataset == "images") {
+      const std::string path = folder_.file("data", cifar10_file(0, 200)).string();
+      data_ = {"--set", "data.paths=[\"" + path + "\"]", "--set", "data.validation_paths=[\"" + path + "\"]"};
+    } else {
+      data_ = {"--set",
+               "data.path=" + folder_.file("data", dataset == "tokens" ? some_tokens() : some_text()).string()};
+    }
     device_is_here_ = is_here(configuration_.device);
   }
 
   host::test::CommandResult run(const std::string& command, std::vector<std::string> options = {}) {
-    std::vector<std::string> arguments = {command, GetParam().string(), "--set", "data.path=" + data_};
+    std::vector<std::string> arguments = {command, GetParam().string()};
+    arguments.insert(arguments.end(), data_.begin(), data_.end());
     arguments.insert(arguments.end(), options.begin(), options.end());
     return host::test::run_command(arguments);
   }
 
   host::test::TemporaryFolder folder_;
-  std::string data_;
+  std::vector<std::string> data_;
   host::RunConfiguration configuration_;
   bool device_is_here_ = false;
 };
@@ -99,8 +107,10 @@ TEST_P(ShippedConfiguration, Trains) {
   if (embed == configuration_.model.options.end() || std::get<std::int64_t>(embed->second) > 128) {
     GTEST_SKIP() << "takes too long";
   }
-  const auto result = run("train", {"--set", "run.steps=2", "--set", "run.output=" + (folder_.path() / "run").string(),
-                                    "--set", "model.context=32"});
+  std::vector<std::string> options = {"--set", "run.steps=2", "--set",
+                                      "run.output=" + (folder_.path() / "run").string()};
+  if (configuration_.model.options.contains("context")) options.insert(options.end(), {"--set", "model.context=32"});
+  const auto result = run("train", options);
   EXPECT_EQ(result.exit_code, 0) << result.messages;
 }
 

@@ -125,6 +125,7 @@ std::vector<OpCase> gate_cases();
 std::vector<OpCase> rope_cases();
 std::vector<OpCase> soft_cap_cases();
 std::vector<OpCase> cached_attention_cases();
+std::vector<OpCase> image_cases();
 std::vector<OpCase> routing_cases();
 std::vector<OpCase> experts_cases();
 

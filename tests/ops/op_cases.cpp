@@ -269,7 +269,13 @@ std::vector<OpCase> cross_entropy_cases() {
                                with_in_place(with_sizes(gradient, kLargeSizes, "_large"), 0),
                                exponentials,
                                with_sizes(exponentials, kLargeSizes, "_large")};
-  for (const OpCase& each : {pick, gradient}) {
+  const auto smoothed = [](OpCase op_case) {
+    op_case.name += "_smoothed";
+    op_case.attributes.set("label_smoothing", 0.1);
+    return op_case;
+  };
+  cases.push_back(smoothed(cases.front()));
+  for (const OpCase& each : {pick, gradient, smoothed(pick), smoothed(gradient)}) {
     append(cases, {each, with_sizes(each, kLargeSizes, "_large"), with_sizes(each, kEvenSizes, "_even"),
                    with_shard(with_sizes(each, even, ""), "vocab", shard(48, 3, 1), "_sharded"),
                    with_shard(with_sizes(each, even, ""), "vocab", shard(48, 2, 1, Distribution::zigzag), "_zigzag")});
@@ -302,6 +308,7 @@ const std::vector<OpCase>& all_op_cases() {
     append(cases, routing_cases());
     append(cases, experts_cases());
     append(cases, cached_attention_cases());
+    append(cases, image_cases());
     return cases;
   }();
   return kCases;

@@ -64,7 +64,12 @@ class OpLoss {
     builder.define_dim("class", 3);
     std::vector<Value> operands;
     for (std::size_t i = 0; i < op_case_.operands.size(); ++i) operands.push_back(add_operand(builder, i, source));
-    if (op_case_.op == "cross_entropy") return builder.cross_entropy_loss(operands[0], operands[1], "loss");
+    if (op_case_.op == "cross_entropy") {
+      const std::vector<Value> results = builder.op("cross_entropy", operands, "loss", op_case_.attributes);
+      graph_.sinks.push_back({Sink::Kind::loss, {}, results[0]});
+      graph_.sinks.push_back({Sink::Kind::count, {}, results[2]});
+      return;
+    }
 
     Attributes attributes = op_case_.attributes;
     if (op_case_.op == "cast") attributes.set("dtype", std::string("f64"));

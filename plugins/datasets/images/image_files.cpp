@@ -47,7 +47,7 @@ void require_bytes(const DataFile& file, std::int64_t bytes, const std::string& 
 }  // namespace
 
 void ImageFile::read_pixels(std::int64_t index, std::uint8_t* destination) const {
-  pixels->read(first_pixel + index * pixel_stride, size.pixels(), destination);
+  pixels->read(first_pixel + index * pixel_stride, image_size.pixels(), destination);
 }
 
 std::int32_t ImageFile::read_label(std::int64_t index, std::int64_t classes) const {
@@ -60,17 +60,23 @@ std::int32_t ImageFile::read_label(std::int64_t index, std::int64_t classes) con
                      std::to_string(classes - 1));
 }
 
+std::string ImageFile::fingerprint() const {
+  std::string text = strata::fingerprint({pixels.get(), 1});
+  if (labels != pixels) text += " " + strata::fingerprint({labels.get(), 1});
+  return text;
+}
+
 ImageFile open_cifar10(const std::string& path) {
   ImageFile file;
   file.pixels = std::make_shared<const DataFile>(path);
   file.labels = file.pixels;
-  file.size = kCifar10;
+  file.image_size = kCifar10;
   const std::int64_t record = 1 + kCifar10.pixels();
   if (file.pixels->bytes() % record != 0) {
     refuse(*file.pixels, std::to_string(file.pixels->bytes()) + " bytes",
            "a multiple of " + std::to_string(record) + ", which is a label and an image of CIFAR-10");
   }
-  file.count = file.pixels->bytes() / record;
+  file.images = file.pixels->bytes() / record;
   file.first_pixel = 1;
   file.pixel_stride = record;
   file.label_stride = record;
@@ -82,30 +88,30 @@ ImageFile open_mnist(const std::string& images, const std::string& labels) {
   file.pixels = std::make_shared<const DataFile>(images);
   file.labels = std::make_shared<const DataFile>(labels);
   const auto header = read_header<4>(*file.pixels, kImages, "images");
-  file.count = header[1];
-  file.size = {1, header[2], header[3]};
-  if (file.count < 1 || header[2] < 1 || header[2] > kLargestSide || header[3] < 1 || header[3] > kLargestSide) {
+  file.images = header[1];
+  file.image_size = {1, header[2], header[3]};
+  if (file.images < 1 || header[2] < 1 || header[2] > kLargestSide || header[3] < 1 || header[3] > kLargestSide) {
     refuse(*file.pixels,
-           std::to_string(file.count) + " images of " + std::to_string(header[2]) + " x " + std::to_string(header[3]),
+           std::to_string(file.images) + " images of " + std::to_string(header[2]) + " x " + std::to_string(header[3]),
            "at least 1 image of 1 to " + std::to_string(kLargestSide) + " pixels a side");
   }
   file.first_pixel = 16;
-  file.pixel_stride = file.size.pixels();
+  file.pixel_stride = file.image_size.pixels();
   constexpr std::int64_t kMostBytes = std::numeric_limits<std::int64_t>::max() - 16;
-  if (file.count > kMostBytes / file.pixel_stride) {
+  if (file.images > kMostBytes / file.pixel_stride) {
     refuse(*file.pixels, std::to_string(file.pixels->bytes()) + " bytes",
-           std::to_string(file.count) + " images of " + std::to_string(file.pixel_stride) +
+           std::to_string(file.images) + " images of " + std::to_string(file.pixel_stride) +
                " bytes, which its header announces");
   }
-  require_bytes(*file.pixels, 16 + file.count * file.pixel_stride, std::to_string(file.count) + " images");
+  require_bytes(*file.pixels, 16 + file.images * file.pixel_stride, std::to_string(file.images) + " images");
   const auto label_header = read_header<2>(*file.labels, kLabels, "labels");
-  if (label_header[1] != file.count) {
+  if (label_header[1] != file.images) {
     refuse(*file.labels, std::to_string(label_header[1]) + " labels",
-           std::to_string(file.count) + ", as many as '" + images + "' has images");
+           std::to_string(file.images) + ", as many as '" + images + "' has images");
   }
   file.first_label = 8;
   file.label_stride = 1;
-  require_bytes(*file.labels, 8 + file.count, std::to_string(file.count) + " labels");
+  require_bytes(*file.labels, 8 + file.images, std::to_string(file.images) + " labels");
   return file;
 }
 

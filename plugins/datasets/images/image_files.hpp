@@ -3,37 +3,30 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
+#include "image_source.hpp"
 #include "strata/data_file.hpp"
 
 namespace images {
 
-/// Sizes of the images of a file.
-struct ImageSize {
-  std::int64_t channels = 0;
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-
-  [[nodiscard]] std::int64_t pixels() const { return channels * height * width; }
-  bool operator==(const ImageSize&) const = default;
-};
-
-/// Images of one byte a value, each row-major over [channels height width], and their labels of one byte.
-struct ImageFile {
+/// Images that lie one after another in a file, and their labels of one byte.
+struct ImageFile final : ImageSource {
   std::shared_ptr<const strata::DataFile> pixels;
   std::shared_ptr<const strata::DataFile> labels;
-  std::int64_t count = 0;
-  ImageSize size;
+  std::int64_t images = 0;
+  ImageSize image_size;
   /// First byte of image 0 and of its label, and bytes from one to the next.
   std::int64_t first_pixel = 0;
   std::int64_t pixel_stride = 0;
   std::int64_t first_label = 0;
   std::int64_t label_stride = 0;
 
-  void read_pixels(std::int64_t index, std::uint8_t* destination) const;
-  /// \throws RuntimeError with file and offset if the label is not below `classes`.
-  [[nodiscard]] std::int32_t read_label(std::int64_t index, std::int64_t classes) const;
+  [[nodiscard]] std::string path() const override { return pixels->path().string(); }
+  [[nodiscard]] std::int64_t count() const override { return images; }
+  [[nodiscard]] ImageSize size() const override { return image_size; }
+  void read_pixels(std::int64_t index, std::uint8_t* destination) const override;
+  [[nodiscard]] std::int32_t read_label(std::int64_t index, std::int64_t classes) const override;
+  [[nodiscard]] std::string fingerprint() const override;
 };
 
 /// Opens a binary file of CIFAR-10: for each image a byte with its label and 3 · 32 · 32 bytes. \throws

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "image_files.hpp"
+#include "image_folder.hpp"
 #include "shared/data_option.hpp"
 #include "strata/dataset.hpp"
 #include "strata/error.hpp"
@@ -14,10 +16,12 @@ namespace {
 using namespace strata;
 using datasets::data_option;
 
+using Sources = std::vector<std::shared_ptr<const ImageSource>>;
+
 /// What an ImageDataset is made of.
 struct ImageData {
-  std::vector<ImageFile> training;
-  std::vector<ImageFile> validation;
+  Sources training;
+  Sources validation;
   std::int64_t classes = 0;
   /// Mean and deviation of each channel, of values from 0 to 1.
   std::vector<double> mean;
@@ -31,7 +35,7 @@ struct ImageData {
 /// Images and their labels, in the order of the files.
 class ImageDataset final : public Dataset {
  public:
-  explicit ImageDataset(ImageData data) : data_(std::move(data)), size_(data_.training.front().size) {}
+  explicit ImageDataset(ImageData data) : data_(std::move(data)), size_(data_.training.front()->size()) {}
 
   [[nodiscard]] DimSizes sizes() const override;
   [[nodiscard]] std::int64_t samples(DataSplit split) const override;
@@ -66,28 +70,28 @@ DimSizes ImageDataset::sizes() const {
 
 std::int64_t ImageDataset::samples(DataSplit split) const {
   std::int64_t samples = 0;
-  for (const ImageFile& file : split == DataSplit::training ? data_.training : data_.validation) samples += file.count;
+  for (const auto& source : split == DataSplit::training ? data_.training : data_.validation)
+    samples += source->count();
   return samples;
 }
 
 std::string ImageDataset::description() const {
-  return std::to_string(samples(DataSplit::training)) + " images of '" +
-         data_.training.front().pixels->path().string() + "'" +
-         (data_.training.size() == 1 ? "" : " and " + std::to_string(data_.training.size() - 1) + " more file(s)");
+  return std::to_string(samples(DataSplit::training)) + " images of '" + data_.training.front()->path() + "'" +
+         (data_.training.size() == 1 ? "" : " and " + std::to_string(data_.training.size() - 1) + " more");
 }
 
 void ImageDataset::read(const SampleKey& key, std::span<void* const> destinations) const {
   std::int64_t index = key.index;
-  const std::vector<ImageFile>& files = key.split == DataSplit::training ? data_.training : data_.validation;
-  auto file = files.begin();
-  for (; index >= file->count; ++file) index -= file->count;
+  const Sources& sources = key.split == DataSplit::training ? data_.training : data_.validation;
+  auto source = sources.begin();
+  for (; index >= (*source)->count(); ++source) index -= (*source)->count();
   if (destinations[0] != nullptr) {
     std::vector<std::uint8_t> pixels(static_cast<std::size_t>(size_.pixels()));
-    file->read_pixels(index, pixels.data());
+    (*source)->read_pixels(index, pixels.data());
     write(pixels, view_of(key), static_cast<float*>(destinations[0]));
   }
   if (destinations[1] != nullptr) {
-    *static_cast<std::int32_t*>(destinations[1]) = file->read_label(index, data_.classes);
+    *static_cast<std::int32_t*>(destinations[1]) = (*source)->read_label(index, data_.classes);
   }
 }
 
@@ -121,6 +125,8 @@ void ImageDataset::write(const std::vector<std::uint8_t>& pixels, const View& vi
   }
 }
 
+constexpr double kLargestSide = 65536;
+
 OptionSchema make_schema() {
   OptionSpecification deviation =
       data_option("std", OptionType::numbers, std::vector<double>{},
@@ -128,14 +134,19 @@ OptionSchema make_schema() {
   deviation.minimum = 1e-6;
   return OptionSchema({
       option::word("format", "cifar10",
-                   "cifar10: the binary files of CIFAR-10. mnist: IDX files as MNIST has them, not compressed.",
-                   {"cifar10", "mnist"}),
-      data_option("paths", OptionType::words, std::nullopt,
-                  "Files for training. With mnist, pairs: a file of images, the file of their labels.",
-                  OptionRole::training_data),
+                   "cifar10: the binary files of CIFAR-10. mnist: IDX files as MNIST has them, not compressed. folder: "
+                   "a folder of PNG and JPEG files for each class.",
+                   {"cifar10", "mnist", "folder"}),
+      data_option(
+          "paths", OptionType::words, std::nullopt,
+          "Files for training. With mnist, pairs: a file of images, the file of their labels. With folder, folders "
+          "that hold a folder for each class.",
+          OptionRole::training_data),
       data_option("validation_paths", OptionType::words, std::vector<std::string>{}, "Files for evaluation, likewise.",
                   OptionRole::validation_data),
-      option::integer("classes", 10, 1, 256, "Number of different labels."),
+      option::integer("classes", 10, 1, 65536, "Number of different labels."),
+      option::integer("height", 224, 1, kLargestSide, "With folder: the height to which images are scaled."),
+      option::integer("width", 224, 1, kLargestSide, "With folder: the width likewise."),
       data_option("mean", OptionType::numbers, std::vector<double>{},
                   "Mean of each channel, which is subtracted from values of 0 to 1. Empty: 0."),
       deviation,
@@ -145,22 +156,29 @@ OptionSchema make_schema() {
 }
 
 /// Opens the files of an option.
-std::vector<ImageFile> open_files(const Options& options, const std::string& option) {
+Sources open_files(const Options& options, const std::string& option) {
   const std::vector<std::string>& paths = options.words(option);
-  const bool pairs = options.word("format") == "mnist";
+  const std::string format = options.word("format");
+  const bool pairs = format == "mnist";
   if (pairs && paths.size() % 2 != 0) {
     throw OptionError(option, "found " + std::to_string(paths.size()) +
                                   " files; accepted: pairs of a file of images and the file of their labels");
   }
-  std::vector<ImageFile> files;
+  Sources sources;
   try {
     for (std::size_t i = 0; i < paths.size(); i += pairs ? 2 : 1) {
-      files.push_back(pairs ? open_mnist(paths[i], paths[i + 1]) : open_cifar10(paths[i]));
+      if (format == "folder") {
+        const ImageSize size{3, options.integer("height"), options.integer("width")};
+        sources.push_back(open_folder(paths[i], size, options.integer("classes")));
+      } else {
+        sources.push_back(
+            std::make_shared<const ImageFile>(pairs ? open_mnist(paths[i], paths[i + 1]) : open_cifar10(paths[i])));
+      }
     }
   } catch (const ConfigurationError& error) {
     throw OptionError(option, error.what());
   }
-  return files;
+  return sources;
 }
 
 /// One number for each channel.
@@ -178,9 +196,15 @@ class ImagesFactory final : public DatasetFactory {
   [[nodiscard]] const OptionSchema& options() const override { return schema_; }
   [[nodiscard]] std::vector<DatasetInput> inputs(const Options& /*options*/) const override { return image_inputs(); }
   [[nodiscard]] DimSizes sizes(const Options& options) const override {
-    const bool colours = options.word("format") == "cifar10";
-    const std::int64_t side = colours ? 32 : 28;
-    return {{"channels", colours ? 3 : 1}, {"height", side}, {"width", side}, {"classes", options.integer("classes")}};
+    DimSizes sizes{{"channels", 3}, {"height", 32}, {"width", 32}, {"classes", options.integer("classes")}};
+    if (options.word("format") == "mnist") {
+      sizes["channels"] = 1;
+      sizes["height"] = sizes["width"] = 28;
+    } else if (options.word("format") == "folder") {
+      sizes["height"] = options.integer("height");
+      sizes["width"] = options.integer("width");
+    }
+    return sizes;
   }
   [[nodiscard]] std::string unit(const Options& /*options*/) const override { return "image"; }
 
@@ -192,34 +216,29 @@ class ImagesFactory final : public DatasetFactory {
     if (request.validates && data.validation.empty()) {
       throw OptionError("validation_paths", "found no file; accepted: at least one, since run.eval_every is not 0");
     }
-    const ImageSize size = data.training.front().size;
-    for (const auto* files : {&data.training, &data.validation}) require_size(*files, size);
+    const ImageSize size = data.training.front()->size();
+    for (const auto* sources : {&data.training, &data.validation}) {
+      require_size(*sources, size);
+      for (const auto& source : *sources)
+        data.fingerprint += (data.fingerprint.empty() ? "" : " ") + source->fingerprint();
+    }
     data.classes = options.integer("classes");
     data.mean = by_channel(options, "mean", 0, size.channels);
     data.deviation = by_channel(options, "std", 1, size.channels);
     data.flip = options.boolean("flip");
     data.crop = options.integer("crop");
-    data.fingerprint = fingerprint_of(options);
     return std::make_unique<ImageDataset>(std::move(data));
   }
 
  private:
-  static void require_size(const std::vector<ImageFile>& files, const ImageSize& size) {
-    for (const ImageFile& file : files) {
-      if (file.size == size) continue;
-      throw OptionError("paths", "'" + file.pixels->path().string() + "': found images of " +
-                                     std::to_string(file.size.height) + " x " + std::to_string(file.size.width) +
-                                     "; accepted: " + std::to_string(size.height) + " x " + std::to_string(size.width) +
-                                     ", as in the first file");
+  static void require_size(const Sources& sources, const ImageSize& size) {
+    for (const auto& source : sources) {
+      const ImageSize found = source->size();
+      if (found == size) continue;
+      throw OptionError("paths", "'" + source->path() + "': found images of " + std::to_string(found.height) + " x " +
+                                     std::to_string(found.width) + "; accepted: " + std::to_string(size.height) +
+                                     " x " + std::to_string(size.width) + ", as in the first file");
     }
-  }
-
-  static std::string fingerprint_of(const Options& options) {
-    std::vector<DataFile> files;
-    for (const char* option : {"paths", "validation_paths"}) {
-      for (const std::string& path : options.words(option)) files.emplace_back(path);
-    }
-    return fingerprint(files);
   }
 
   OptionSchema schema_ = make_schema();
@@ -228,5 +247,6 @@ class ImagesFactory final : public DatasetFactory {
 }  // namespace
 }  // namespace images
 
-STRATA_PLUGIN(dataset, "images", "0.1.0", "Apache-2.0", "Labelled images in the files of CIFAR-10 or MNIST.",
+STRATA_PLUGIN(dataset, "images", "0.1.0", "Apache-2.0",
+              "Labelled images in the files of CIFAR-10 or MNIST, or in folders of PNG and JPEG.",
               images::ImagesFactory);

@@ -22,12 +22,27 @@ TensorType row_type(const TensorType& logits) { return {without_last(logits.dims
 
 const TensorType kTotal{{}, DType::f64};
 
+double smoothing_of(const Attributes& attributes) {
+  return attributes.has("label_smoothing") ? attributes.number("label_smoothing") : 0;
+}
+
+/// Parts of a label: of its target, and of every element of the last dim.
+struct LabelParts {
+  explicit LabelParts(const OpInstance& op)
+      : target(1 - smoothing_of(op.attributes)),
+        each(smoothing_of(op.attributes) / static_cast<double>(index_map(op, op.operands[0].dims.back()).global_size)) {
+  }
+  double target;
+  double each;
+};
+
 class CrossEntropy final : public NamedOp {
  public:
   CrossEntropy()
       : NamedOp(
             "cross_entropy",
-            "logits […  V], targets […] i32 -> loss [] f64, log_sum_exponential […], count [] f64: the sum over "
+            "logits […  V], targets […] i32 -> loss [] f64, log_sum_exponential […], count [] f64 (attribute "
+            "label_smoothing: the part of a target that all of V share equally; 0 without it): the sum over "
             "targets that are not "
             "negative, and their number. Short-hand for pieces that a sharded V splits. All but the logits and their "
             "gradient are f32 where the logits are shorter.") {}
@@ -36,6 +51,8 @@ class CrossEntropy final : public NamedOp {
     const auto types = operand_types(graph, node, 2);
     require_logits(types[0], node);
     require_targets(types[1], without_last(types[0].dims), node);
+    const double smoothing = smoothing_of(node.attributes);
+    require(smoothing >= 0 && smoothing < 1, node, "label_smoothing is at least 0 and below 1");
     return {kTotal, row_type(types[0]), kTotal};
   }
 
@@ -44,8 +61,9 @@ class CrossEntropy final : public NamedOp {
   GradientRule gradient() const override {
     return [](GradientContext& context) {
       require_no_cotangent(context, 1);
-      context.contribute(0, context.emit(0, "cross_entropy_gradient",
-                                         {context.operand(0), context.result(1), context.operand(1)}, {})[0]);
+      context.contribute(
+          0, context.emit(0, "cross_entropy_gradient", {context.operand(0), context.result(1), context.operand(1)},
+                          context.node().attributes)[0]);
     };
   }
 
@@ -56,7 +74,7 @@ class CrossEntropy final : public NamedOp {
       const Value maximum = context.emit("row_max", {logits}, {})[0];
       const Value exponentials = context.emit("sum_exponentials", {logits, maximum}, {})[0];
       const Value log_sum = context.emit("log_sum_exponential", {maximum, exponentials}, {})[0];
-      const Value picked = context.emit("pick", {logits, targets}, {})[0];
+      const Value picked = context.emit("pick", {logits, targets}, context.node().attributes)[0];
       context.replace(0, context.emit("cross_entropy_sum", {log_sum, picked, targets}, {})[0]);
       context.replace(1, log_sum);
       context.replace(2, context.emit("count_targets", {targets}, {})[0]);
@@ -99,7 +117,7 @@ Work prepare_log_sum_exponential(const OpInstance& op) {
 
 Work prepare_pick(const OpInstance& op) {
   const IndexMap map = index_map(op, op.operands[0].dims.back());
-  return [map](const Launch& launch) {
+  return [map, parts = LabelParts(op)](const Launch& launch) {
     const Reader logits = launch.operand(0);
     const Reader targets = launch.operand(1);
     const Writer picked = launch.result(0);
@@ -107,9 +125,10 @@ Work prepare_pick(const OpInstance& op) {
     for (std::int64_t row = 0; row < rows(launch.op().operands[0]); ++row) {
       double value = 0.0;
       for (std::int64_t j = 0; j < width; ++j) {
-        if (map.global_index(j) == target_of(targets, row)) value = logits[row * width + j];
+        const double part = (map.global_index(j) == target_of(targets, row) ? parts.target : 0) + parts.each;
+        if (part > 0) value += part * logits[row * width + j];
       }
-      picked.set(row, value);
+      picked.set(row, target_of(targets, row) < 0 ? 0 : value);
     }
   };
 }
@@ -140,7 +159,7 @@ Work prepare_count_targets(const OpInstance& op) {
 
 Work prepare_cross_entropy_gradient(const OpInstance& op) {
   const IndexMap map = index_map(op, op.operands[0].dims.back());
-  return [map](const Launch& launch) {
+  return [map, parts = LabelParts(op)](const Launch& launch) {
     const Reader logits = launch.operand(0);
     const Reader lse = launch.operand(1);
     const Reader targets = launch.operand(2);
@@ -150,8 +169,8 @@ Work prepare_cross_entropy_gradient(const OpInstance& op) {
       const std::int64_t target = target_of(targets, row);
       for (std::int64_t j = 0; j < width; ++j) {
         const std::int64_t i = row * width + j;
-        const double one_hot = map.global_index(j) == target ? 1.0 : 0.0;
-        dlogits.set(i, target < 0 ? 0.0 : std::exp(logits[i] - lse[row]) - one_hot);
+        const double label = (map.global_index(j) == target ? parts.target : 0.0) + parts.each;
+        dlogits.set(i, target < 0 ? 0.0 : std::exp(logits[i] - lse[row]) - label);
       }
     }
   };
@@ -187,8 +206,8 @@ void register_cross_entropy(Registration& registration) {
   add_op(registration,
          {.name = "pick",
           .documentation =
-              "x […  V], targets […] i32 -> […]: the target's element; 0 for a negative target and for one outside of "
-              "the shard.",
+              "x […  V], targets […] i32 -> […] (attribute label_smoothing as cross_entropy's): the target's element, "
+              "or the sum of the label's parts of all; 0 for a negative target and for what is outside of the shard.",
           .operands = 2,
           .infer = [](const Types& types, const Node& node) -> Types {
             require_logits(types[0], node);
@@ -215,8 +234,8 @@ void register_cross_entropy(Registration& registration) {
   add_op(registration,
          {.name = "cross_entropy_gradient",
           .documentation =
-              "logits […  V], log_sum_exponential […], targets […] i32 -> […  V]: softmax minus one-hot; zeros for "
-              "negative targets.",
+              "logits […  V], log_sum_exponential […], targets […] i32 -> […  V] (attribute label_smoothing as "
+              "cross_entropy's): softmax minus label; zeros for negative targets.",
           .operands = 3,
           .infer = [](const Types& types, const Node& node) -> Types {
             require_logits(types[0], node);

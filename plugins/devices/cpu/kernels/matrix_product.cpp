@@ -1,60 +1,20 @@
 #include "kernels/matrix_product.hpp"
 
 #include <algorithm>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
 
+#include "kernels/onednn.hpp"
 #include "kernels/vector_kernels.hpp"
-#if defined(_OPENMP)
-#include <omp.h>
-#else
-// Without OpenMP in this build, oneDNN still uses its own, if its OpenMP runtime is loaded. So these symbols are weak.
-extern "C" {
-__attribute__((weak)) int omp_get_max_threads();
-__attribute__((weak)) void omp_set_num_threads(int count);
-}
-#endif
-
 namespace strata::cpu {
 namespace {
-
-/// During its lifetime, oneDNN uses `count` threads if the calling thread calls it. The setting belongs to the calling
-/// thread, so ranks in one process do not affect each other.
-class OneDnnThreads {
- public:
-#if defined(_OPENMP)
-  explicit OneDnnThreads(int count) : before_(omp_get_max_threads()) { set(count); }
-#else
-  explicit OneDnnThreads(int) : before_(omp_get_max_threads == nullptr ? 1 : omp_get_max_threads()) { set(1); }
-#endif
-  ~OneDnnThreads() { set(before_); }
-  OneDnnThreads(const OneDnnThreads&) = delete;
-  OneDnnThreads& operator=(const OneDnnThreads&) = delete;
-
- private:
-  static void set(int count) {
-#if !defined(_OPENMP)
-    if (omp_set_num_threads == nullptr) return;
-#endif
-    omp_set_num_threads(count);
-  }
-
-  int before_;
-};
 
 using DataType = dnnl::memory::data_type;
 
 /// Elements of b from which the product of few rows has kernels of its own.
 constexpr std::int64_t kLargeMatrix = 4096;
-
-/// The engine of the process. It has no state except the kind of device.
-const dnnl::engine& engine() {
-  static const dnnl::engine instance(dnnl::engine::kind::cpu, 0);
-  return instance;
-}
 
 std::string describe(const MatrixProductShape& shape) {
   return "[" + std::to_string(shape.rows) + ", " + std::to_string(shape.depth) + "] x [" + std::to_string(shape.depth) +
@@ -124,10 +84,10 @@ struct MatrixProduct::State {
     }
     const auto operation =
         shape.bias ? dnnl::matmul::desc(a_desc, b_desc, bias_desc, c_desc) : dnnl::matmul::desc(a_desc, b_desc, c_desc);
-    const dnnl::matmul::primitive_desc description(operation, attributes, engine());
+    const dnnl::matmul::primitive_desc description(operation, attributes, one_dnn_engine());
     implementation = description.impl_info_str();
     primitive.emplace(description);
-    const auto operand = [](const dnnl::memory::desc& desc) { return dnnl::memory(desc, engine(), nullptr); };
+    const auto operand = [](const dnnl::memory::desc& desc) { return dnnl::memory(desc, one_dnn_engine(), nullptr); };
     a_memory.emplace(operand(a_desc));
     b_memory.emplace(operand(b_desc));
     c_memory.emplace(operand(c_desc));
@@ -216,7 +176,7 @@ struct MatrixProduct::State {
   std::optional<dnnl::matmul> primitive;
   std::optional<dnnl::memory> a_memory, b_memory, c_memory, bias_memory;
   std::unordered_map<int, dnnl::memory> arguments;
-  dnnl::stream stream{engine()};
+  dnnl::stream stream{one_dnn_engine()};
 };
 
 MatrixProduct::MatrixProduct(const MatrixProductShape& shape, int threads) {

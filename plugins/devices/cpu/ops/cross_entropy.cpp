@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "cpu_kernel.hpp"
 #include "kernels/vector_kernels.hpp"
 
@@ -23,7 +25,68 @@ PreparedKernel prepare_log_sum_exponential(const OpInstance& op, const CpuEnviro
               Operand<float>{0}, Operand<float>{1}, Result<float>{0}, environment.threads());
 }
 
+/// The labels of logits [rows, columns] with label smoothing, for loops that classes are too few to make slow.
+class SmoothedLabels {
+ public:
+  explicit SmoothedLabels(const OpInstance& op)
+      : columns_(kernels::index_map(op, op.operands[0].dims.back())),
+        width_(columns(op.operands[0])),
+        smoothing_(op.attributes.number("label_smoothing")) {}
+
+  /// Calls visit(element, label) for the elements of a row in this shard.
+  template <class Visit>
+  void for_each(std::int64_t row, std::int32_t target, const Visit& visit) const {
+    const double each = smoothing_ / static_cast<double>(columns_.global_size);
+    for (std::int64_t column = 0; column < width_; ++column) {
+      const double own = columns_.global_index(column) == target ? 1 - smoothing_ : 0;
+      visit(row * width_ + column, static_cast<float>(own + each));
+    }
+  }
+
+ private:
+  strata::IndexMap columns_;
+  std::int64_t width_;
+  double smoothing_;
+};
+
+bool is_smoothed(const OpInstance& op) { return op.attributes.has("label_smoothing"); }
+
+PreparedKernel prepare_smoothed_pick(const OpInstance& op) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[labels = SmoothedLabels(op), count = rows(op.operands[0])](const KernelArguments& arguments) {
+      const T* x = in<T>(arguments, 0);
+      for (std::int64_t row = 0; row < count; ++row) {
+        const std::int32_t target = in<std::int32_t>(arguments, 1)[row];
+        double sum = 0;
+        if (target >= 0) {
+          labels.for_each(row, target, [&](std::int64_t i, float label) {
+            sum += static_cast<double>(label) * static_cast<double>(widen(x[i]));
+          });
+        }
+        out<float>(arguments, 0)[row] = static_cast<float>(sum);
+      }
+    }};
+  });
+}
+
+PreparedKernel prepare_smoothed_gradient(const OpInstance& op) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[labels = SmoothedLabels(op), count = rows(op.operands[0])](const KernelArguments& arguments) {
+      const T* x = in<T>(arguments, 0);
+      T* dx = out<T>(arguments, 0);
+      for (std::int64_t row = 0; row < count; ++row) {
+        const std::int32_t target = in<std::int32_t>(arguments, 2)[row];
+        const float log_sum = in<float>(arguments, 1)[row];
+        labels.for_each(row, target, [&](std::int64_t i, float label) {
+          assign(dx[i], target < 0 ? 0.0F : std::exp(widen(x[i]) - log_sum) - label);
+        });
+      }
+    }};
+  });
+}
+
 PreparedKernel prepare_pick(const OpInstance& op, const CpuEnvironment& environment) {
+  if (is_smoothed(op)) return prepare_smoothed_pick(op);
   return with_element(op.operands[0].dtype, [&]<class T>() {
     return call(cross_entropy_kernels(environment.instruction_set()).of<T>().pick, rows(op.operands[0]),
                 columns(op.operands[0]), DimIndices(op, op.operands[0].dims.back()), Operand<T>{0},
@@ -42,6 +105,7 @@ PreparedKernel prepare_count_targets(const OpInstance& op, const CpuEnvironment&
 }
 
 PreparedKernel prepare_cross_entropy_gradient(const OpInstance& op, const CpuEnvironment& environment) {
+  if (is_smoothed(op)) return prepare_smoothed_gradient(op);
   return with_element(op.operands[0].dtype, [&]<class T>() {
     return call(cross_entropy_kernels(environment.instruction_set()).of<T>().gradient, rows(op.operands[0]),
                 columns(op.operands[0]), DimIndices(op, op.operands[0].dims.back()), Operand<T>{0}, Operand<float>{1},

@@ -58,15 +58,26 @@ __global__ void __launch_bounds__(kRowLossThreads)
   if (row < rows) log_sum[row] = m[row] + std::log(s[row]);
 }
 
-/// The logit of each row's target, or 0 if the target is negative or in another shard.
+/// Parts of a label: of its target, and of every column. {1, 0}: the label is its target.
+struct LabelParts {
+  double target;
+  double each;
+};
+
+/// The sum over each row's columns in this shard of label · x, or 0 if the target is negative.
 template <class T>
 __global__ void __launch_bounds__(kRowLossThreads)
-    pick(std::int64_t rows, int columns, DimIndexMap vocabulary, const T* x, const std::int32_t* targets,
-         Accumulate<T>* picked) {
+    pick(std::int64_t rows, int columns, DimIndexMap vocabulary, LabelParts parts, const T* x,
+         const std::int32_t* targets, Accumulate<T>* picked) {
   const std::int64_t row = row_of_thread();
   if (row >= rows) return;
   const std::int64_t column = vocabulary.local_index(targets[row]);
-  picked[row] = column < 0 ? Accumulate<T>{0} : widen(x[row * columns + column]);
+  using V = Accumulate<T>;
+  V sum = column < 0 ? V{0} : static_cast<V>(parts.target) * widen(x[row * columns + column]);
+  if (parts.each > 0 && targets[row] >= 0) {
+    for (int each = 0; each < columns; ++each) sum += static_cast<V>(parts.each) * widen(x[row * columns + each]);
+  }
+  picked[row] = sum;
 }
 
 /// The sum of term(row) over the rows whose targets are not negative, computed by one block.
@@ -149,12 +160,14 @@ __global__ void __launch_bounds__(kWideRowThreads)
   if (threadIdx.x == 0) sum_of_rows[blockIdx.x] = sum;
 }
 
-/// dx = exp(x - log_sum) - (1 for the target's column), or 0 if the target is negative. dx may alias x.
+/// dx = exp(x - log_sum) - label, or 0 if the target is negative. dx may alias x.
 template <class T>
 __global__ void __launch_bounds__(kWideRowThreads)
-    cross_entropy_gradient(int columns, DimIndexMap vocabulary, const T* x, const Accumulate<T>* log_sum,
-                           const std::int32_t* targets, T* dx) {
+    cross_entropy_gradient(int columns, DimIndexMap vocabulary, LabelParts parts, const T* x,
+                           const Accumulate<T>* log_sum, const std::int32_t* targets, T* dx) {
   using V = Accumulate<T>;
+  const V each = static_cast<V>(parts.each);
+  const V own = static_cast<V>(parts.target + parts.each);
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * columns;
   const T* from = x + begin;
   T* to = dx + begin;
@@ -169,7 +182,7 @@ __global__ void __launch_bounds__(kWideRowThreads)
           load_run<N>(from + column, values);
 #pragma unroll
           for (int i = 0; i < N; ++i) {
-            values[i] = exponential<T>(values[i] - shift) - (column + i == target_column ? V{1} : V{0});
+            values[i] = exponential<T>(values[i] - shift) - (column + i == target_column ? own : each);
           }
         }
         store_run<N>(to + column, values);
@@ -224,12 +237,20 @@ PreparedKernel prepare_log_sum_exponential(const OpInstance& op, const CudaEnvir
   });
 }
 
+LabelParts label_parts(const OpInstance& op) {
+  if (!op.attributes.has("label_smoothing")) return {1, 0};
+  const double smoothing = op.attributes.number("label_smoothing");
+  const auto width = static_cast<double>(index_map(op, op.operands[0].dims.back()).global_size);
+  return {1 - smoothing, smoothing / width};
+}
+
 PreparedKernel prepare_pick(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     const std::int64_t height = rows(op.operands[0]);
     const std::int64_t width = columns(op.operands[0]);
-    return {[=, vocabulary = dim_index_map(op, op.operands[0].dims.back())](const KernelArguments& arguments) {
-      launch(pick<T>, threads_of_rows(height), arguments.stream, height, width, vocabulary, in<T>(arguments, 0),
+    return {[=, vocabulary = dim_index_map(op, op.operands[0].dims.back()),
+             parts = label_parts(op)](const KernelArguments& arguments) {
+      launch(pick<T>, threads_of_rows(height), arguments.stream, height, width, vocabulary, parts, in<T>(arguments, 0),
              in<std::int32_t>(arguments, 1), out<Accumulate<T>>(arguments, 0));
     }};
   });
@@ -256,8 +277,9 @@ PreparedKernel prepare_cross_entropy_gradient(const OpInstance& op, const CudaEn
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     const std::int64_t width = columns(op.operands[0]);
     return {[=, geometry = blocks_of_rows<T>(rows(op.operands[0]), width),
-             vocabulary = dim_index_map(op, op.operands[0].dims.back())](const KernelArguments& arguments) {
-      launch(cross_entropy_gradient<T>, geometry, arguments.stream, width, vocabulary, in<T>(arguments, 0),
+             vocabulary = dim_index_map(op, op.operands[0].dims.back()),
+             parts = label_parts(op)](const KernelArguments& arguments) {
+      launch(cross_entropy_gradient<T>, geometry, arguments.stream, width, vocabulary, parts, in<T>(arguments, 0),
              in<Accumulate<T>>(arguments, 1), in<std::int32_t>(arguments, 2), out<T>(arguments, 0));
     }};
   });

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "strata/graph.hpp"
+#include "strata/options.hpp"
+
+/// \file
+/// Blocks of models that classify images [batch channels height width].
+
+namespace strata::models {
+
+/// A convolution with square strides. Its parameters are NAME.weight, and NAME.bias with a bias.
+struct Convolution {
+  /// Dims of the weight: channels of the result, channels of the input, rows and columns of the window.
+  Dims weight;
+  /// Dims of the result.
+  Dims result;
+  std::int64_t stride = 1;
+  /// Zeros at each border of the input.
+  std::int64_t padding = 0;
+  bool bias = false;
+  /// Standard deviation of the initial weights.
+  double deviation = 0;
+};
+
+[[nodiscard]] Value convolve(GraphBuilder& builder, Value x, const std::string& name, const Convolution& shape);
+
+/// The option `label_smoothing`.
+[[nodiscard]] OptionSpecification label_smoothing_option();
+
+/// A linear layer from features [batch `width`] to classes, and the loss of the input "labels".
+void classify(GraphBuilder& builder, Value features, const std::string& name, double label_smoothing,
+              const Dim& width = "embed");
+
+}  // namespace strata::models

@@ -1,0 +1,259 @@
+#include "vit.hpp"
+
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <string_view>
+
+#include "common/images.hpp"
+#include "common/layers.hpp"
+#include "common/options.hpp"
+#include "strata/error.hpp"
+#include "strata/graph.hpp"
+#include "strata/model.hpp"
+#include "strata/plugin.hpp"
+
+namespace vit {
+namespace {
+
+using namespace strata;
+using models::size_option;
+
+struct NamedSize {
+  std::string_view name;
+  std::int64_t layers;
+  std::int64_t heads;
+  std::int64_t embed;
+  std::int64_t patch;
+};
+
+/// The published sizes, for images of 224 x 224. All have ffn = 4 embed.
+constexpr std::array<NamedSize, 5> kSizes{{{"vit-ti-16", 12, 3, 192, 16},
+                                           {"vit-s-16", 12, 6, 384, 16},
+                                           {"vit-b-16", 12, 12, 768, 16},
+                                           {"vit-b-32", 12, 12, 768, 32},
+                                           {"vit-l-16", 24, 16, 1024, 16}}};
+
+constexpr double kLargestSide = 65536;
+
+OptionSchema option_schema() {
+  return {option::word(
+              "size", "custom",
+              "A published size, which gives layers, heads, embed, ffn and patch; fields that are set override it.",
+              {"custom", "vit-ti-16", "vit-s-16", "vit-b-16", "vit-b-32", "vit-l-16"}),
+          size_option("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
+          size_option("heads", "Attention heads; must divide embed; 0: the size's, 12 for custom.", 4096),
+          size_option("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
+          size_option("ffn", "Inner width of the feed-forward block; 0: 4 embed.", 4194304),
+          size_option("patch", "Pixels of a side of a patch; must divide the image; 0: the size's, 16 for custom.",
+                      kLargestSide),
+          size_option("image", "Pixels of an image's height, and of its width without `width`; 0: 224.", kLargestSide),
+          size_option("width", "Pixels of an image's width; 0: as many as its height.", kLargestSide),
+          option::integer("channels", 3, 1, 65536, "Values of a pixel."),
+          size_option("classes", "Classes; 0: as many as the data has.", 16777216),
+          option::boolean(
+              "class_token", true,
+              "Put a learned token before the patches and classify it; false: classify the mean of the patches."),
+          option::number("dropout", 0.0, 0, 0.99,
+                         "Probability with which embeddings, branches and inner values are dropped."),
+          option::number("attention_dropout", 0.0, 0, 0.99, "Probability with which attention weights are dropped."),
+          models::label_smoothing_option()};
+}
+
+}  // namespace
+
+Settings settings_from(const Options& options) {
+  Settings settings;
+  for (const NamedSize& size : kSizes) {
+    if (options.word("size") != size.name) continue;
+    settings.layers = size.layers;
+    settings.heads = size.heads;
+    settings.embed = size.embed;
+    settings.patch = size.patch;
+  }
+  const auto override_field = [&](const char* name, std::int64_t& field) {
+    if (options.integer(name) > 0) field = options.integer(name);
+  };
+  override_field("layers", settings.layers);
+  override_field("heads", settings.heads);
+  override_field("embed", settings.embed);
+  settings.ffn = 4 * settings.embed;
+  override_field("ffn", settings.ffn);
+  override_field("patch", settings.patch);
+  override_field("image", settings.height);
+  settings.width = settings.height;
+  override_field("width", settings.width);
+  settings.channels = options.integer("channels");
+  settings.classes = options.integer("classes");
+  settings.class_token = options.boolean("class_token");
+  settings.dropout = options.number("dropout");
+  settings.attention_dropout = options.number("attention_dropout");
+  settings.label_smoothing = options.number("label_smoothing");
+  if (settings.embed % settings.heads != 0) {
+    throw OptionError("heads", std::to_string(settings.heads) + " heads do not divide embed = " +
+                                   std::to_string(settings.embed) + "; choose a divisor of embed");
+  }
+  if (settings.height % settings.patch != 0 || settings.width % settings.patch != 0) {
+    throw OptionError("patch", "patches of " + std::to_string(settings.patch) + " do not divide an image of " +
+                                   std::to_string(settings.height) + " x " + std::to_string(settings.width) +
+                                   "; choose a divisor of both");
+  }
+  return settings;
+}
+
+namespace {
+
+const Dims kStream{"batch", "seq", "embed"};
+
+/// Appends the parts of the model. Parameter names are torchvision's.
+class VitBuilder {
+ public:
+  VitBuilder(GraphBuilder& builder, const Settings& settings) : b_(builder), settings_(settings) {}
+
+  void build() {
+    b_.begin_block(0);
+    Value x = embeddings();
+    for (std::int64_t layer = 0; layer < settings_.layers; ++layer) {
+      b_.begin_block(static_cast<int>(layer) + 1);
+      x = block(x, "encoder.layers.encoder_layer_" + std::to_string(layer) + ".");
+    }
+    b_.begin_block(static_cast<int>(settings_.layers) + 1);
+    classify(norm(x, "encoder.ln"));
+  }
+
+ private:
+  Value norm(Value x, const std::string& name) {
+    return models::normalize(b_, x, {"embed"}, name, {.kind = models::Norm::Kind::layer, .epsilon = 1e-6});
+  }
+
+  /// One token for each patch, after the class token.
+  Value embeddings() {
+    const Value images = b_.input("images", {"batch", "channels", "height", "width"}, b_.float_type());
+    const auto inputs = static_cast<double>(settings_.channels * settings_.patch * settings_.patch);
+    const Value patches = models::convolve(b_, images, "conv_proj",
+                                           {.weight = {"embed", "channels", "patch_rows", "patch_columns"},
+                                            .result = {"batch", "embed", "rows", "columns"},
+                                            .stride = settings_.patch,
+                                            .bias = true,
+                                            .deviation = std::sqrt(1 / inputs)});
+    // Products with zeros and ones put patches and class token into the sequence. They are exact for any sharding of
+    // it.
+    const std::int64_t first = settings_.class_token ? 1 : 0;
+    const Value places = models::ones_where(
+        b_, "places", {"rows", "columns", "seq"},
+        [columns = settings_.columns(), first](auto at) { return at[0] * columns + at[1] + first == at[2]; });
+    Value x = b_.linear(patches, places, kStream, "patches");
+    Value position = b_.parameter("encoder.pos_embedding", {"seq", "embed"},
+                                  Initialization::normal(models::kInitialDeviation), true);
+    if (settings_.class_token) {
+      const Value token = b_.parameter("class_token", {"embed"}, Initialization::constant(0), true);
+      position =
+          b_.add(position, b_.linear(first_token(), token, {"seq", "embed"}, "class_token.place"), "class_token.sum");
+    }
+    x = b_.add(x, position, "encoder.embedding");
+    return b_.dropout(x, settings_.dropout, "encoder.dropout");
+  }
+
+  /// 1 for the class token, and 0 for the patches.
+  Value first_token() {
+    return models::ones_where(b_, "first_token", {"seq"}, [](auto at) { return at[0] == 0; });
+  }
+
+  Value block(Value x, const std::string& prefix) {
+    const Value mixed = models::attend(b_, norm(x, prefix + "ln_1"), prefix + "self_attention.",
+                                       {.names = {"q", "k", "v", "out_proj", "attention"},
+                                        .causal = false,
+                                        .projection_bias = true,
+                                        .output_bias = true,
+                                        .dropout = settings_.attention_dropout});
+    x = residual(x, mixed, prefix + "attention.residual");
+    const Value outer = models::feed_forward(b_, norm(x, prefix + "ln_2"), prefix,
+                                             {.names = {.up = "mlp.0", .activation = "mlp.1", .down = "mlp.3"},
+                                              .activation = "gelu",
+                                              .bias = true,
+                                              .dropout = settings_.dropout});
+    return residual(x, outer, prefix + "mlp.residual");
+  }
+
+  Value residual(Value x, Value branch, const std::string& name) {
+    return b_.add(x, b_.dropout(branch, settings_.dropout, name + ".dropout"), name);
+  }
+
+  void classify(Value x) {
+    const Dims image{"batch", "embed"};
+    x = settings_.class_token ? b_.linear(x, first_token(), image, "class_token.pick") : b_.mean(x, image, "mean");
+    models::classify(b_, x, "heads.head", settings_.label_smoothing);
+  }
+
+  GraphBuilder& b_;
+  const Settings& settings_;
+};
+
+/// ViT (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020): the patches of an image are the tokens of a
+/// transformer with norms before the branches. A class token is classified, or the mean of the patches (Beyer et al.,
+/// "Better plain ViT baselines for ImageNet-1k", 2022).
+class Vit final : public Model {
+ public:
+  static OptionSchema schema() { return option_schema(); }
+  explicit Vit(const Options& options) : settings_(settings_from(options)) {}
+
+  [[nodiscard]] DimSizes sizes() const override {
+    DimSizes sizes{{"channels", settings_.channels}, {"height", settings_.height}, {"width", settings_.width}};
+    if (settings_.classes > 0) sizes["classes"] = settings_.classes;
+    return sizes;
+  }
+
+  void build(GraphBuilder& b) const override {
+    b.define_dim("patch_rows", settings_.patch);
+    b.define_dim("patch_columns", settings_.patch);
+    b.define_dim("rows", settings_.rows());
+    b.define_dim("columns", settings_.columns());
+    b.define_dim("seq", settings_.tokens());
+    b.define_dim("embed", settings_.embed);
+    b.define_dim("heads", settings_.heads);
+    b.define_dim("head_dim", settings_.embed / settings_.heads);
+    b.define_dim("ffn", settings_.ffn);
+    VitBuilder(b, settings_).build();
+  }
+
+ private:
+  Settings settings_;
+};
+
+class VitFactory final : public FactoryOf<ModelFactory, Vit> {
+ public:
+  [[nodiscard]] Options shrink(const Options& options, const ShrinkRequest& request) const override {
+    const models::SmallSizes sizes(request);
+    const Settings full = settings_from(options);
+    const std::int64_t heads = sizes.several("heads");
+    const std::int64_t step = std::lcm(heads * sizes.several("head_dim"), sizes.multiple("embed"));
+    // One row of patches, as many as the sequence needs.
+    const std::int64_t patch =
+        std::lcm(std::lcm(sizes.several("patch_rows"), sizes.multiple("patch_columns")), sizes.multiple("height"));
+    const std::int64_t tokens = std::lcm(sizes.multiple("seq"), std::int64_t{4});
+    Options small = options;
+    small.set("size", OptionValue(std::string("custom")));
+    small.set("layers", OptionValue(sizes.blocks(full.layers)));
+    small.set("heads", OptionValue(heads));
+    small.set("embed", OptionValue(step < 8 ? 8 / step * step : step));
+    small.set("ffn", OptionValue(std::lcm(sizes.multiple("ffn"), std::int64_t{6})));
+    small.set("patch", OptionValue(patch));
+    small.set("image", OptionValue(patch));
+    small.set("width", OptionValue(patch * (tokens - (full.class_token ? 1 : 0))));
+    small.set("channels", OptionValue(std::lcm(sizes.multiple("channels"), std::min(full.channels, std::int64_t{2}))));
+    if (full.classes > 0) small.set("classes", OptionValue(std::lcm(sizes.multiple("classes"), std::int64_t{2})));
+    return small;
+  }
+
+  [[nodiscard]] const HuggingFaceFormat* huggingface() const override { return &format_; }
+
+ private:
+  VitFormat format_;
+};
+
+}  // namespace
+}  // namespace vit
+
+STRATA_PLUGIN(model, "vit", "0.1.0", "Apache-2.0",
+              "ViT, by name of size or by fields: classification of images by their patches.", vit::VitFactory);
