@@ -110,6 +110,7 @@ void add_tokenize_command(CLI::App& app, CommandContext& context);
 void add_generate_command(CLI::App& app, CommandContext& context);
 void add_evaluate_command(CLI::App& app, CommandContext& context);
 void add_import_command(CLI::App& app, CommandContext& context);
+void add_import_config_command(CLI::App& app, CommandContext& context);
 void add_export_command(CLI::App& app, CommandContext& context);
 void add_replay_command(CLI::App& app, CommandContext& context);
 void add_diagnose_command(CLI::App& app, CommandContext& context);

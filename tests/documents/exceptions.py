@@ -3,6 +3,7 @@
 # Words that stand for the reader's own: (pattern, what replaces it).
 PLACEHOLDERS = (
     (r"import +FOLDER CHECKPOINT\b", "import llama-folder imported"),
+    (r"import-config +FILE CONFIG\b", "import-config tests/foreign/samples/megatron-arguments.txt imported.toml"),
     (r"export +CHECKPOINT FOLDER\b", "export imported exported"),
     (r"plot +RUN\b", "plot runs/a"),
     (r"new KIND NAME\b", "new strategy mine"),
