@@ -302,7 +302,6 @@ void add_scores(Registration& registration) {
                                .documentation = "x […  E] -> y […  E]: exp(x) divided by its sum over the last dim; y "
                                                 "is f32 where x is shorter.",
                                .infer = infer_softmax,
-                               .in_place = {0},
                                .precision = OperandPrecision::any,
                                .gradient = softmax_rule});
   add_op<RowOp>(
@@ -355,8 +354,7 @@ void add_losses(Registration& registration) {
                                .infer = [](const Types& types, const Node& node) -> Types {
                                  require_rows(types[0], node);
                                  return {types[0]};
-                               },
-                               .in_place = {0}});
+                               }});
 }
 
 }  // namespace
