@@ -189,6 +189,12 @@ class SequenceOp : public DescribedOp {
   }
 };
 
+class BalanceLoss final : public SequenceOp {
+ public:
+  using SequenceOp::SequenceOp;
+  bool only_chooses(int operand) const override { return operand == 1; }
+};
+
 Types infer_balance(const Types& types, const Node& node) {
   require_rows(types[0], node);
   require(types[0].dims.size() >= 2, node, "the scores have a dim of sequences and one of experts");
@@ -327,7 +333,7 @@ void add_scores(Registration& registration) {
 }
 
 void add_losses(Registration& registration) {
-  add_op<SequenceOp>(
+  add_op<BalanceLoss>(
       registration,
       {.name = "balance_loss",
        .documentation =
