@@ -239,9 +239,19 @@ class GradientChecker {
       Numbers direction = random_numbers(seed_, name, static_cast<std::int64_t>(origin.size()));
       const double size = std::max(root_mean_square(origin), 1e-3);
       for (double& each : direction) each *= size;
+      keep_zeros(origin, gradient, direction);
       largest = std::max(largest, error_along(forward, cotangents, operand, origin, gradient, direction));
     }
     return largest;
+  }
+
+  /// Zeros among other numbers, without a gradient, may say that nothing is chosen, such as gates of experts. Results
+  /// jump where they become something else.
+  static void keep_zeros(const Numbers& origin, const Numbers& gradient, Numbers& direction) {
+    if (root_mean_square(origin) == 0) return;
+    for (std::size_t i = 0; i < direction.size(); ++i) {
+      if (origin[i] == 0 && gradient[i] == 0) direction[i] = 0;
+    }
   }
 
   /// The smallest error over several step sizes. Long steps are accurate if the function is smooth. Short steps are

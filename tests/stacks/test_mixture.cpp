@@ -95,7 +95,7 @@ void PrintTo(const RefusedRow& row, std::ostream* out) { *out << row.name; }
 class MixtureRefusal : public ::testing::TestWithParam<RefusedRow> {};
 
 TEST_P(MixtureRefusal, NamesWhatIsAccepted) {
-  host::RunConfiguration configuration = small_gpt2(GetParam().strategies, 8, 2);
+  host::RunConfiguration configuration = small_gpt2(GetParam().strategies, 32, 2);
   configuration.model = mixture(GetParam().model);
   try {
     static_cast<void>(compile_training(configuration));

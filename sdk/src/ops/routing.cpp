@@ -189,6 +189,12 @@ class SequenceOp : public DescribedOp {
   }
 };
 
+class BalanceLoss final : public SequenceOp {
+ public:
+  using SequenceOp::SequenceOp;
+  bool only_chooses(int operand) const override { return operand == 1; }
+};
+
 Types infer_balance(const Types& types, const Node& node) {
   require_rows(types[0], node);
   require(types[0].dims.size() >= 2, node, "the scores have a dim of sequences and one of experts");
@@ -302,7 +308,6 @@ void add_scores(Registration& registration) {
                                .documentation = "x […  E] -> y […  E]: exp(x) divided by its sum over the last dim; y "
                                                 "is f32 where x is shorter.",
                                .infer = infer_softmax,
-                               .in_place = {0},
                                .precision = OperandPrecision::any,
                                .gradient = softmax_rule});
   add_op<RowOp>(
@@ -328,7 +333,7 @@ void add_scores(Registration& registration) {
 }
 
 void add_losses(Registration& registration) {
-  add_op<SequenceOp>(
+  add_op<BalanceLoss>(
       registration,
       {.name = "balance_loss",
        .documentation =
@@ -355,8 +360,7 @@ void add_losses(Registration& registration) {
                                .infer = [](const Types& types, const Node& node) -> Types {
                                  require_rows(types[0], node);
                                  return {types[0]};
-                               },
-                               .in_place = {0}});
+                               }});
 }
 
 }  // namespace
