@@ -125,7 +125,7 @@ void ImageDataset::write(const std::vector<std::uint8_t>& pixels, const View& vi
   }
 }
 
-constexpr double kLargestSide = 65536;
+constexpr double kLargestScaledSide = 65536;
 
 OptionSchema make_schema() {
   OptionSpecification deviation =
@@ -145,8 +145,8 @@ OptionSchema make_schema() {
       data_option("validation_paths", OptionType::words, std::vector<std::string>{}, "Files for evaluation, likewise.",
                   OptionRole::validation_data),
       option::integer("classes", 10, 1, 65536, "Number of different labels."),
-      option::integer("height", 224, 1, kLargestSide, "With folder: the height to which images are scaled."),
-      option::integer("width", 224, 1, kLargestSide, "With folder: the width likewise."),
+      option::integer("height", 224, 1, kLargestScaledSide, "With folder: the height to which images are scaled."),
+      option::integer("width", 224, 1, kLargestScaledSide, "With folder: the width likewise."),
       data_option("mean", OptionType::numbers, std::vector<double>{},
                   "Mean of each channel, which is subtracted from values of 0 to 1. Empty: 0."),
       deviation,
