@@ -77,6 +77,12 @@ TEST_F(Commands, SimulateWritesPicturesAndQuantiles) {
   EXPECT_FALSE(json::parse(read_file(path("step.json"))).at("traceEvents").empty());
 }
 
+TEST_F(Commands, SimulateWritesATraceOfEveryRank) {
+  ASSERT_EQ(simulate("two-core", {"--chakra", path("traces")}).exit_code, 0);
+  for (const char* file : {"step.0.et", "step.1.et"}) EXPECT_FALSE(read_file(path("traces") + "/" + file).empty());
+  EXPECT_TRUE(json::parse(read_file(path("traces/groups.json"))).is_object());
+}
+
 TEST_F(Commands, SimulateNeedsACluster) {
   const CommandResult result = run_command({"simulate", run_, "--vocab", "64"});
   EXPECT_EQ(result.exit_code, 2);
