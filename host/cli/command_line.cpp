@@ -21,7 +21,8 @@ constexpr std::array kCommands = {
     add_train_command,    add_launch_command,   add_check_command,         add_verify_command,   add_explain_command,
     add_plan_command,     add_simulate_command, add_calibrate_command,     add_tokenize_command, add_generate_command,
     add_evaluate_command, add_import_command,   add_import_config_command, add_export_command,   add_replay_command,
-    add_diagnose_command, add_plot_command,     add_devices_command,       add_plugins_command,  add_help_command,
+    add_diagnose_command, add_plot_command,     add_report_command,        add_devices_command,  add_plugins_command,
+    add_help_command,
 };
 
 /// The compiler's own name and version, as in "gcc 12.2.0".

@@ -115,6 +115,7 @@ void add_export_command(CLI::App& app, CommandContext& context);
 void add_replay_command(CLI::App& app, CommandContext& context);
 void add_diagnose_command(CLI::App& app, CommandContext& context);
 void add_plot_command(CLI::App& app, CommandContext& context);
+void add_report_command(CLI::App& app, CommandContext& context);
 void add_devices_command(CLI::App& app, CommandContext& context);
 /// `strata plugins` with all commands in it.
 void add_plugins_command(CLI::App& app, CommandContext& context);

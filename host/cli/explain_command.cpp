@@ -12,6 +12,7 @@
 #include "compiler/program/step_variants.hpp"
 #include "files/json.hpp"
 #include "files/text_format.hpp"
+#include "reports/parameter_estimate.hpp"
 #include "reports/program_summary.hpp"
 #include "train/inspection.hpp"
 
@@ -28,6 +29,7 @@ struct ExplainArguments {
   TargetArguments target;
   bool json = false;
   bool graph = false;
+  bool params_only = false;
   std::optional<int> program;
   TimelineFiles timelines;
 };
@@ -173,13 +175,45 @@ void print_communication(std::ostream& out, const Compiled& compiled) {
   }
 }
 
+ordered_json estimate_json(const ParameterEstimate& estimate, const Inspection& inspection) {
+  ordered_json rows = ordered_json::array();
+  for (const auto& [name, formula, bytes] : estimate.rows) {
+    rows.push_back({{"name", name}, {"formula", formula}, {"bytes", bytes}});
+  }
+  return {{"parameters", estimate.parameters},
+          {"largest_layer", estimate.largest_layer},
+          {"devices", inspection.programs.training.mesh.rank_count()},
+          {"estimates", rows},
+          {"planned_peak_bytes", inspection.planned_peak_bytes}};
+}
+
+void print_estimate(std::ostream& out, const ParameterEstimate& estimate, const Inspection& inspection) {
+  constexpr double kGibibyte = 1024.0 * 1024 * 1024;
+  const auto& peaks = inspection.planned_peak_bytes;
+  out << fmt::format("P {} parameters, L {} of them in the largest layer, N {} devices\n\n", estimate.parameters,
+                     estimate.largest_layer, inspection.programs.training.mesh.rank_count())
+      << fmt::format("{:<50}{:<14}{:>10}\n", "estimate of a device's memory by DeepSpeed", "formula", "GiB");
+  for (const auto& [name, formula, bytes] : estimate.rows) {
+    out << fmt::format("{:<50}{:<14}{:>10.3f}\n", name, formula, bytes / kGibibyte);
+  }
+  out << fmt::format("{:<64}{:>10.3f}\n", "planned by Strata for this configuration, with all that a step needs",
+                     static_cast<double>(*std::max_element(peaks.begin(), peaks.end())) / kGibibyte);
+}
+
 int explain(const ExplainArguments& arguments, CommandContext& context) {
   const RunConfiguration configuration = arguments.configuration.load();
   const Inspection inspection = inspect(configuration, context.plugins(), arguments.target.find(configuration));
   const Compiled& training = inspection.programs.training;
   const bool draws = !arguments.timelines.svg.empty() || !arguments.timelines.trace.empty();
   const PipelineReport pipeline = report_pipeline(inspection, draws);
-  if (arguments.graph) {
+  if (arguments.params_only) {
+    const ParameterEstimate estimate = estimate_parameters(training.graph, training.mesh.rank_count());
+    if (arguments.json) {
+      write_json(context.out, estimate_json(estimate, inspection));
+    } else {
+      print_estimate(context.out, estimate, inspection);
+    }
+  } else if (arguments.graph) {
     context.out << to_string(training.graph);
   } else if (arguments.program) {
     if (*arguments.program < 0 || *arguments.program >= training.mesh.rank_count()) {
@@ -213,6 +247,10 @@ void add_explain_command(CLI::App& app, CommandContext& context) {
   CLI::Option* graph = command->add_flag("--graph", arguments->graph, "Print the logical graph instead");
   command->add_option("--program", arguments->program, "Print the program of this rank instead")
       ->type_name("RANK")
+      ->excludes(graph);
+  command
+      ->add_flag("--params-only", arguments->params_only,
+                 "Print what DeepSpeed's estimators count for parameters, gradients and optimizer states instead")
       ->excludes(graph);
   command->add_option("--timeline", arguments->timelines.svg, "Also write the timeline of all stages as an SVG picture")
       ->type_name("FILE.svg");

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
 #include "files/file_io.hpp"
 #include "files/json.hpp"
 #include "files/text_format.hpp"
+#include "simulate/chakra_trace.hpp"
 #include "simulate/instruction_times.hpp"
 #include "simulate/prediction.hpp"
 #include "simulate/run_cost.hpp"
@@ -30,6 +32,7 @@ struct SimulateArguments {
   bool json = false;
   std::string trace;
   std::string timeline;
+  std::string chakra;
   /// Percent; empty: kernels do not vary.
   std::optional<double> jitter;
 };
@@ -223,6 +226,19 @@ void write_pictures(const SimulateArguments& arguments, const Inspection& inspec
                                                inspection.cluster->name, duration(drawn.unit_seconds))));
 }
 
+/// A file for each rank, with the ending that ASTRA-sim expects.
+void write_chakra(const std::string& folder, const Inspection& inspection) {
+  const Compiled& training = inspection.programs.training;
+  const TimedPrograms timed = time_programs(training, *inspection.setup.ops, *inspection.cluster, 0);
+  const std::filesystem::path path(folder);
+  make_directories(path);
+  ChakraTrace trace(training, *inspection.setup.ops, timed);
+  for (int rank = 0; rank < training.mesh.rank_count(); ++rank) {
+    write_named_file(path / fmt::format("step.{}.et", rank), trace.of_rank(rank));
+  }
+  write_named_file(path / "groups.json", trace.groups());
+}
+
 int simulate_run(const SimulateArguments& arguments, CommandContext& context) {
   const RunConfiguration configuration = arguments.configuration.load();
   const Inspection inspection =
@@ -234,6 +250,7 @@ int simulate_run(const SimulateArguments& arguments, CommandContext& context) {
     print(context.out, report);
   }
   write_pictures(arguments, inspection);
+  if (!arguments.chakra.empty()) write_chakra(arguments.chakra, inspection);
   return 0;
 }
 
@@ -249,6 +266,11 @@ void add_simulate_command(CLI::App& app, CommandContext& context) {
       ->type_name("FILE.json");
   command->add_option("--timeline", arguments->timeline, "Also write the simulated timeline as an SVG picture")
       ->type_name("FILE.svg");
+  command
+      ->add_option("--chakra", arguments->chakra,
+                   "Also write the step of every rank to this folder as execution traces of MLCommons Chakra, which "
+                   "ASTRA-sim reads")
+      ->type_name("FOLDER");
   command
       ->add_option(
           "--jitter", arguments->jitter,

@@ -19,6 +19,9 @@ constexpr std::size_t kLongestWord = 1 << 16;
 bool is_name(char letter) { return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_'; }
 bool is_blank(char letter) { return letter == ' ' || letter == '\t' || letter == '\r'; }
 
+/// True for a letter that ends a word, and is none itself.
+bool is_separator(char letter) { return std::string_view("\n;&|()").find(letter) != std::string_view::npos; }
+
 class ShellReader {
  public:
   ShellReader(std::string_view text, std::string source) : text_(text), source_(std::move(source)) {}
@@ -27,7 +30,7 @@ class ShellReader {
     while (at_ < text_.size()) {
       skip_blanks();
       if (at_ >= text_.size()) break;
-      if (std::string_view("\n;&|()").find(text_[at_]) != std::string_view::npos) {
+      if (is_separator(text_[at_])) {
         ++at_;
         end_command();
       } else if (!assign()) {
@@ -100,7 +103,7 @@ class ShellReader {
       skip_blanks();
       if (at_ >= text_.size()) throw error_at(begin, "", "the array does not end; accepted: ')' after its words");
       if (text_[at_] == ')') break;
-      if (text_[at_] == '\n') {
+      if (is_separator(text_[at_])) {
         ++at_;
       } else {
         add_words(words);
@@ -114,8 +117,7 @@ class ShellReader {
     if (words.size() > kMostWords) throw error_at(place(at_), "", "variables make too many words of this script");
     word_ = {"", place(at_)};
     has_word_ = false;
-    while (at_ < text_.size() && !is_blank(text_[at_]) &&
-           std::string_view("\n;&|()").find(text_[at_]) == std::string_view::npos) {
+    while (at_ < text_.size() && !is_blank(text_[at_]) && !is_separator(text_[at_])) {
       take(words);
       if (word_.text.size() > kLongestWord) throw error_at(word_.place, "", "the word is too long");
     }

@@ -11,7 +11,7 @@
 namespace strata::host {
 namespace {
 
-class Simulation {
+class TimelineRun {
   /// Of a task.
   struct End {
     double time;
@@ -19,7 +19,7 @@ class Simulation {
   };
 
  public:
-  Simulation(const std::vector<std::vector<TimedTask>>& work, const WorkDependencies& dependencies)
+  TimelineRun(const std::vector<std::vector<TimedTask>>& work, const WorkDependencies& dependencies)
       : work_(work), dependencies_(dependencies), next_(work.size(), 0), free_(work.size(), 0.0) {
     timeline_.stages.resize(work.size());
   }
@@ -153,7 +153,7 @@ double Timeline::bubble_fraction() const {
 }
 
 Timeline simulate_timeline(const std::vector<std::vector<TimedTask>>& stages, const WorkDependencies& dependencies) {
-  Timeline timeline = Simulation(stages, dependencies).run();
+  Timeline timeline = TimelineRun(stages, dependencies).run();
   for (StageTimeline& stage : timeline.stages) {
     stage.count_micro_batches();
   }

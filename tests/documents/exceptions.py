@@ -6,6 +6,7 @@ PLACEHOLDERS = (
     (r"import-config +FILE CONFIG\b", "import-config tests/foreign/samples/megatron-arguments.txt imported.toml"),
     (r"export +CHECKPOINT FOLDER\b", "export imported exported"),
     (r"plot +RUN\b", "plot runs/a"),
+    (r"report +RUN OUT\.html\b", "report runs/a a.html"),
     (r"new KIND NAME\b", "new strategy mine"),
     (r"(launch|MASTER_PORT.* train) CONFIG\b", r"\1 gloo.toml"),
     (r"(mpirun -n) 4 strata train CONFIG\b", r"\1 2 strata train mpi.toml"),

@@ -25,6 +25,7 @@ TEST(ShellWords, ReplacesVariablesAndRemovesQuotes) {
 }
 
 TEST(ShellWords, ArraysGrowAndStandInArrays) {
+  EXPECT_THAT(words_of("A=(1 (2 ; 3)\nrun ${A[@]}"), ElementsAre("run", "1", "2", "3"));
   EXPECT_THAT(words_of("A=(1 \\\n 2 # not\n 3)\nA+=(4)\nB=(\"${A[@]}\" 5)\nrun ${B[@]}"),
               ElementsAre("run", "1", "2", "3", "4", "5"));
 }

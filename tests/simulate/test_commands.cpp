@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "build_paths.hpp"
 #include "train/command_runner.hpp"
 
 namespace strata::host::test {
@@ -75,6 +77,32 @@ TEST_F(Commands, SimulateWritesPicturesAndQuantiles) {
   EXPECT_EQ(simulate("two-core", {"--json", "--jitter", "10"}).out, result.out) << "the draws are always the same";
   EXPECT_THAT(read_file(path("step.svg")), HasSubstr("small on two-core, a unit is "));
   EXPECT_FALSE(json::parse(read_file(path("step.json"))).at("traceEvents").empty());
+}
+
+TEST_F(Commands, SimulateWritesATraceOfEveryRank) {
+  ASSERT_EQ(simulate("two-core", {"--chakra", path("traces")}).exit_code, 0);
+  for (const char* file : {"step.0.et", "step.1.et"}) EXPECT_FALSE(read_file(path("traces") + "/" + file).empty());
+  EXPECT_TRUE(json::parse(read_file(path("traces/groups.json"))).is_object());
+}
+
+/// GPT-lite on eight devices, as guides to DeepSpeed print it.
+TEST_F(Commands, ExplainPrintsDeepSpeedsEstimate) {
+  const CommandResult result =
+      run_command({"explain", source_path("configs/ddp.toml"), "--params-only", "--json", "--vocab", "1024", "--set",
+                   "strategy.0.size=8", "--set", "model.layers=12", "--set", "model.heads=12", "--set",
+                   "model.embed=768", "--set", "model.context=1024"});
+  ASSERT_EQ(result.exit_code, 0) << result.messages;
+  std::map<std::string, double> gibibytes;
+  const json report = json::parse(result.out);
+  for (const json& row : report.at("estimates")) {
+    gibibytes[row.at("name")] = row.at("bytes").get<double>() / (1024.0 * 1024 * 1024);
+  }
+  constexpr double kPrinted = 0.0005;
+  EXPECT_NEAR(gibibytes.at("parameters in f32"), 0.323, kPrinted);
+  EXPECT_NEAR(gibibytes.at("ZeRO-2"), 0.484, kPrinted);
+  EXPECT_NEAR(gibibytes.at("ZeRO-2, optimizer in host memory"), 0.161, kPrinted);
+  EXPECT_NEAR(gibibytes.at("ZeRO-3"), 0.190, kPrinted);
+  EXPECT_NEAR(gibibytes.at("ZeRO-3, parameters and optimizer in host memory"), 0.009, kPrinted);
 }
 
 TEST_F(Commands, SimulateNeedsACluster) {
