@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "simulate/kernel_draws.hpp"
+#include "simulate/message_board.hpp"
 #include "simulate/rank_state.hpp"
 #include "simulate/shared_cores.hpp"
 #include "strata/error.hpp"
@@ -53,9 +54,6 @@ class Simulator {
   }
 
  private:
-  /// Sender's class, id, micro-batch.
-  using MessageKey = std::tuple<int, std::uint64_t, int>;
-
   [[nodiscard]] RankState& at(int number) { return ranks_[static_cast<std::size_t>(number)]; }
 
   // --- the compute stream
@@ -277,29 +275,17 @@ class Simulator {
   // --- messages and transfers
 
   void send(int number, const Flight& flight) {
-    const MessageKey key{number, communication_id(*flight->work->instruction), flight->micro_batch};
-    sent_[key] = {number, flight, flight->issued};
-    const auto receives = posted_.find(key);
-    if (receives == posted_.end()) return;
-    for (const Arrival& each : receives->second) deliver(sent_[key], each);
-    posted_.erase(receives);
+    const Arrival send{number, flight, flight->issued};
+    for (const Arrival& receive : messages_.add_send(send)) deliver(send, receive);
   }
 
   void receive(int number, const Flight& flight) {
-    const MessageKey key{flight->work->classes.front(), communication_id(*flight->work->instruction),
-                         flight->micro_batch};
     const Arrival receive{number, flight, flight->issued};
-    const auto sent = sent_.find(key);
-    if (sent == sent_.end()) {
-      posted_[key].push_back(receive);
-    } else {
-      deliver(sent->second, receive);
-    }
+    if (const auto send = messages_.add_receive(receive)) deliver(*send, receive);
   }
 
   void deliver(const Arrival& send, const Arrival& receive) {
-    const int channel = send.flight->work->instruction->as<Send>()->channel;
-    double& free = channels_[{send.number, receive.number, channel}];
+    double& free = messages_.free(send, receive);
     const double ready = std::max(send.at, receive.at);
     const double begin = std::max(ready, free);
     const double seconds = std::max(send.flight->work->seconds, receive.flight->work->seconds);
@@ -391,9 +377,7 @@ class Simulator {
   std::vector<RankState> ranks_;
   std::deque<int> ready_;
   std::map<std::tuple<std::vector<int>, std::uint64_t, int>, std::vector<Arrival>> arrivals_;
-  std::map<MessageKey, Arrival> sent_;
-  std::map<MessageKey, std::vector<Arrival>> posted_;
-  std::map<std::tuple<int, int, int>, double> channels_;
+  MessageBoard messages_;
   std::vector<SimulatedWork> works_;
 };
 
