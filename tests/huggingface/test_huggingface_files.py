@@ -271,9 +271,10 @@ EXPORTED_TYPES = [
     (GEMMA + "norm_place = 'both'\nattention_cap = 3.0\nattention_multiplier = 0.25", "gemma2"),
     (GEMMA + "norm_place = 'both'\nqk_norm = 'yes'\nwindow = 4\nglobal_every = 2\nlocal_rope_base = 100.0",
      "gemma3_text"),
-    ("experts = 3", "mixtral"),
-    ("experts = 3\nqk_norm = 'all_heads'", "olmoe"),
-    ("experts = 3\nqk_norm = 'yes'\nnormalize = 'no'\nbalance_loss = 0.1", "qwen3_moe"),
+    # transformers multiplies by experts only if their width is a multiple of 4.
+    ("experts = 3\nffn = 48", "mixtral"),
+    ("experts = 3\nffn = 48\nqk_norm = 'all_heads'", "olmoe"),
+    ("experts = 3\nffn = 48\nqk_norm = 'yes'\nnormalize = 'no'\nbalance_loss = 0.1", "qwen3_moe"),
     ("experts = 3\nshared_ffn = 8", "shared_ffn: found 8"),
     ("window = 4\nmlp_bias = 'yes'", "model 'llama'"),
     ("qk_norm = 'yes'\nmlp_bias = 'yes'", "mlp_bias: found yes"),
