@@ -199,7 +199,10 @@ class Vit final : public Model {
   explicit Vit(const Options& options) : settings_(settings_from(options)) {}
 
   [[nodiscard]] DimSizes sizes() const override {
-    DimSizes sizes{{"channels", settings_.channels}, {"height", settings_.height}, {"width", settings_.width}};
+    DimSizes sizes{{"channels", settings_.channels},
+                   {"height", settings_.height},
+                   {"width", settings_.width},
+                   {"seq", settings_.tokens()}};
     if (settings_.classes > 0) sizes["classes"] = settings_.classes;
     return sizes;
   }
@@ -209,7 +212,6 @@ class Vit final : public Model {
     b.define_dim("patch_columns", settings_.patch);
     b.define_dim("rows", settings_.rows());
     b.define_dim("columns", settings_.columns());
-    b.define_dim("seq", settings_.tokens());
     b.define_dim("embed", settings_.embed);
     b.define_dim("heads", settings_.heads);
     b.define_dim("head_dim", settings_.embed / settings_.heads);

@@ -240,7 +240,7 @@ PreparedKernel prepare_log_sum_exponential(const OpInstance& op, const CudaEnvir
 LabelParts label_parts(const OpInstance& op) {
   if (!op.attributes.has("label_smoothing")) return {1, 0};
   const double smoothing = op.attributes.number("label_smoothing");
-  const auto width = static_cast<double>(index_map(op, op.operands[0].dims.back()).global_size);
+  const auto width = static_cast<double>(kernels::index_map(op, op.operands[0].dims.back()).global_size);
   return {1 - smoothing, smoothing / width};
 }
 
