@@ -53,7 +53,7 @@ std::string split(const PublishedRow& row, int chunks) {
 
 std::string strategies(const PublishedRow& row, const Choice& choice) {
   std::ostringstream text;
-  text << "[[strategy]]\nplugin = \"precision\"\n";
+  if (!row.is_f32) text << "[[strategy]]\nplugin = \"precision\"\n";
   if (row.recompute != "none") text << "[[strategy]]\nplugin = \"recompute\"\npolicy = \"" << row.recompute << "\"\n";
   if (row.pipeline > 1) {
     text << "[[strategy]]\nplugin = \"pipeline\"\nsize = " << row.pipeline << "\nsplit = \""
@@ -62,6 +62,8 @@ std::string strategies(const PublishedRow& row, const Choice& choice) {
   }
   if (row.data > 1 && row.zero_stage > 0) {
     text << "[[strategy]]\nplugin = \"zero\"\nsize = " << row.data << "\nstage = " << row.zero_stage << "\n";
+  } else if (row.is_one_process) {
+    text << "[[strategy]]\nplugin = \"dataparallel\"\nsize = " << row.data << "\n";
   } else if (row.data > 1) {
     text << "[[strategy]]\nplugin = \"ddp\"\nsize = " << row.data
          << "\noverlap = " << (row.overlaps_gradients ? "true" : "false") << "\n";
@@ -76,10 +78,15 @@ std::string strategies(const PublishedRow& row, const Choice& choice) {
 
 std::string configuration(const PublishedRow& row, const Choice& choice) {
   std::ostringstream text;
-  text << "[run]\nname = \"published\"\nsteps = 1\n[model]\nplugin = \"gpt2\"\nlayers = " << row.layers
-       << "\nheads = " << row.heads << "\nembed = " << row.embed << "\ncontext = " << row.context
-       << "\nvocab = " << row.vocab << "\ndropout = " << (row.drops ? 0.1 : 0.0)
-       << "\n[data]\npath = \"none\"\n[batch]\nglobal = " << row.batch << "\nmicro = " << choice.micro
+  text << "[run]\nname = \"published\"\nsteps = 1\n[model]\nplugin = \"" << (row.ffn > 0 ? "llama" : "gpt2")
+       << "\"\nlayers = " << row.layers << "\nheads = " << row.heads << "\nembed = " << row.embed
+       << "\ncontext = " << row.context << "\nvocab = " << row.vocab;
+  if (row.ffn > 0) {
+    text << "\nkv_heads = " << row.kv_heads << "\nffn = " << row.ffn;
+  } else {
+    text << "\ndropout = " << (row.drops ? 0.1 : 0.0);
+  }
+  text << "\n[data]\npath = \"none\"\n[batch]\nglobal = " << row.batch << "\nmicro = " << choice.micro
        << "\n[optimizer]\nplugin = \"adamw\"\nlr = 1e-4\nclip = 1.0\n[device]\nplugin = \"reference\"\n"
        << "[communicator]\nplugin = \"local\"\n"
        << strategies(row, choice);
@@ -256,8 +263,9 @@ std::vector<PublishedRow> matching(std::vector<PublishedRow> rows, const std::st
   return rows;
 }
 
-void run(const std::vector<PublishedRow>& rows, host::PluginRegistry& plugins,
-         const std::function<host::Cluster(int)>& cluster_of) {
+/// Predicts and prints rows, and their tables. \return those of the last table.
+std::vector<Predicted> run(const std::vector<PublishedRow>& rows, host::PluginRegistry& plugins,
+                           const std::function<host::Cluster(int)>& cluster_of) {
   std::vector<Predicted> table;
   for (const PublishedRow& row : rows) {
     if (!table.empty() && table.front().row.table != row.table) {
@@ -272,6 +280,7 @@ void run(const std::vector<PublishedRow>& rows, host::PluginRegistry& plugins,
     table.push_back(*predicted);
   }
   print_table(table);
+  return table;
 }
 
 void predict_all(const std::string& plugins_folder, host::ClusterRequest clusters, const std::string& filter) {
@@ -284,6 +293,22 @@ void predict_all(const std::string& plugins_folder, host::ClusterRequest cluster
     cluster.groups.front().device.product_share = a100;
     return cluster;
   });
+  run(matching(torchtitan_rows(), filter), plugins, [&](int nodes) {
+    clusters.nodes = nodes;
+    host::Cluster cluster = host::load_cluster("dgx-a100-80g", clusters);
+    cluster.groups.front().device.product_share = a100;
+    return cluster;
+  });
+  clusters.nodes = 1;
+  std::vector<Predicted> titans;
+  for (const bool has_nvlink : {true, false}) {
+    host::Cluster cluster = host::load_cluster(has_nvlink ? "2x-titan-rtx-nvlink" : "2x-titan-rtx-pcie", clusters);
+    cluster.groups.front().device.fused_attention = false;
+    for (const Predicted& each : run(matching(titan_rows(has_nvlink), filter), plugins, [&](int) { return cluster; })) {
+      titans.push_back(each);
+    }
+  }
+  print_table(titans);
   const std::vector<PublishedRow> rows = matching(h100_rows(), filter);
   if (rows.empty()) return;
   const double h100 = calibrated_h100(plugins, clusters);

@@ -81,6 +81,27 @@ void add_sc21_comparison(std::vector<PublishedRow>& rows) {
   }
 }
 
+/// ZeRO-3 of DeepSpeed without model parallelism, in the same table.
+void add_sc21_zero(std::vector<PublishedRow>& rows) {
+  struct Measured {
+    WeakScaling model;
+    int micro;
+  };
+  for (const Measured& each : std::vector<Measured>{{{"174.6B on 384", 96, 12288, 96, 1, 1, 384, 1536, 144}, 4},
+                                                    {{"174.6B on 768", 96, 12288, 96, 1, 1, 768, 1536, 88}, 2},
+                                                    {{"174.6B on 1536", 96, 12288, 96, 1, 1, 1536, 1536, 44}, 1},
+                                                    {{"529.6B on 640", 128, 20480, 105, 1, 1, 640, 2560, 138}, 4},
+                                                    {{"529.6B on 1120", 128, 20480, 105, 1, 1, 1120, 2240, 98}, 2},
+                                                    {{"529.6B on 2240", 128, 20480, 105, 1, 1, 2240, 2240, 48}, 1}}) {
+    PublishedRow row = base_row(each.model, "SC21 table 2, ZeRO-3");
+    row.recompute = "full";
+    row.zero_stage = 3;
+    row.micro = {each.micro};
+    row.seconds = seconds_of(row, each.model.teraflops);
+    rows.push_back(row);
+  }
+}
+
 void add_korthikanti(std::vector<PublishedRow>& rows) {
   struct Configuration {
     WeakScaling model;
@@ -117,7 +138,67 @@ std::vector<PublishedRow> a100_rows() {
   std::vector<PublishedRow> rows;
   add_korthikanti(rows);
   add_sc21_comparison(rows);
+  add_sc21_zero(rows);
   add_sc21_scaling(rows);
+  return rows;
+}
+
+std::vector<PublishedRow> torchtitan_rows() {
+  struct Measured {
+    const char* name;
+    int layers, heads, kv_heads, embed, ffn, context, vocab, local_batch;
+    const char* recompute;
+    double tokens_per_second;
+  };
+  std::vector<PublishedRow> rows;
+  for (const Measured& each :
+       std::vector<Measured>{{"Llama 3 8B", 32, 32, 8, 4096, 14336, 8192, 128256, 1, "selective", 2973},
+                             {"Llama 3 70B", 80, 64, 8, 8192, 28672, 8192, 128256, 1, "full", 331},
+                             {"Llama 2 13B", 40, 40, 40, 5120, 13824, 4096, 32000, 2, "none", 2162},
+                             {"Llama 2 13B", 40, 40, 40, 5120, 13824, 4096, 32000, 2, "selective", 1904},
+                             {"Llama 2 70B, 1", 80, 64, 8, 8192, 28672, 4096, 32000, 1, "selective", 355},
+                             {"Llama 2 70B, 2", 80, 64, 8, 8192, 28672, 4096, 32000, 2, "full", 353}}) {
+    constexpr int kDevices = 64;
+    PublishedRow row{.table = "torchtitan", .name = each.name};
+    row.layers = each.layers;
+    row.heads = each.heads;
+    row.kv_heads = each.kv_heads;
+    row.embed = each.embed;
+    row.ffn = each.ffn;
+    row.context = each.context;
+    row.vocab = each.vocab;
+    row.drops = false;
+    row.data = kDevices;
+    row.zero_stage = 3;
+    row.batch = kDevices * each.local_batch;
+    row.micro = {each.local_batch};
+    row.recompute = each.recompute;
+    row.seconds = each.local_batch * each.context / each.tokens_per_second;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<PublishedRow> titan_rows(bool has_nvlink) {
+  constexpr double kSteps = 200;
+  PublishedRow row{.table = "two TITAN RTX", .name = has_nvlink ? "DDP, NVLink" : "DDP, PCIe"};
+  row.layers = 12;
+  row.heads = 12;
+  row.embed = 768;
+  row.context = 1024;
+  row.vocab = 50257;
+  row.is_f32 = true;
+  row.data = 2;
+  row.batch = 8;
+  row.micro = {4};
+  row.overlaps_gradients = true;
+  row.seconds = (has_nvlink ? 101.9 : 131.4) / kSteps;
+  std::vector<PublishedRow> rows{row};
+  if (!has_nvlink) return rows;
+  row.name = "DP, NVLink";
+  row.is_one_process = true;
+  row.seconds = 110.6 / kSteps;
+  rows.push_back(row);
   return rows;
 }
 

@@ -17,6 +17,10 @@ struct PublishedRow {
   int context = 2048;
   int vocab = 51200;
   bool drops = true;
+  /// Set for a Llama instead: its heads of keys and values, and the width of its feed-forward block.
+  int kv_heads = 0;
+  int ffn = 0;
+  bool is_f32 = false;
   // The stack.
   int tensor = 1;
   bool sequence_parallel = false;
@@ -26,6 +30,8 @@ struct PublishedRow {
   std::string recompute = "none";
   int zero_stage = 0;
   bool overlaps_gradients = false;
+  /// Data parallelism of one process with several devices, which sends all parameters and gradients in every step.
+  bool is_one_process = false;
   /// Pieces in which tensor-parallel collectives overlap with products.
   int overlap_chunks = 1;
   /// Micro-batches and chunks a stage that the source may have had. It states them if there is one.
@@ -41,6 +47,12 @@ struct PublishedRow {
 /// 2104.04473), tables 1 and 2, and Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
 /// Models", 2022 (arXiv 2205.05198), table 5: DGX A100 of 80 GB.
 [[nodiscard]] std::vector<PublishedRow> a100_rows();
+/// torchtitan's benchmarks of April 2024: FSDP on 64 A100 of 80 GB in eight nodes, bf16. Those with recomputation of
+/// every second layer, which no policy does, are left out.
+[[nodiscard]] std::vector<PublishedRow> torchtitan_rows();
+/// 200 steps of GPT-2 124M on two TITAN RTX in f32 with eager PyTorch 1.8, from a guide to parallelism of Hugging
+/// Face's Transformers. `has_nvlink`: with the bridge between the two.
+[[nodiscard]] std::vector<PublishedRow> titan_rows(bool has_nvlink);
 /// NVIDIA, README of Megatron-Core: H100, weak scaling, bf16.
 [[nodiscard]] std::vector<PublishedRow> h100_rows();
 
