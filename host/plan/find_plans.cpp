@@ -8,6 +8,12 @@
 #include "plan/plan_evaluation.hpp"
 
 namespace strata::host {
+namespace {
+
+/// On fewer devices pipelines are short, so that an estimate costs little more than its bounds.
+constexpr int kFewestDevicesForBounds = 64;
+
+}  // namespace
 
 DevicePlans find_plans(const RunConfiguration& configuration, const InspectionTarget& target,
                        const PlanDemands& demands, PlanSearchSettings settings, PluginRegistry& registry) {
@@ -17,11 +23,13 @@ DevicePlans find_plans(const RunConfiguration& configuration, const InspectionTa
   const PlanEvaluator evaluator(*found.space, registry, cluster);
   settings.threads = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
   settings.memory_bytes = cluster.least_memory_bytes(found.space->devices());
-  found.plans = search_plans(*found.space,
-                             {[&](const PlanChoice& choice) { return evaluator.bounds(choice); },
-                              [&](const PlanChoice& choice) { return evaluator.estimate(choice); },
-                              [&](const PlanChoice& choice) { return evaluator.evaluate(choice); }},
-                             settings);
+  PlanEvaluation evaluation{{},
+                            [&](const PlanChoice& choice) { return evaluator.estimate(choice); },
+                            [&](const PlanChoice& choice) { return evaluator.evaluate(choice); }};
+  if (found.space->devices() >= kFewestDevicesForBounds) {
+    evaluation.bounds = [&](const PlanChoice& choice) { return evaluator.bounds(choice); };
+  }
+  found.plans = search_plans(*found.space, evaluation, settings);
   return found;
 }
 

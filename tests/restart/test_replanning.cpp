@@ -47,7 +47,8 @@ class Replanning : public test::HostsFixture {
 TEST_F(Replanning, ARunGoesOnWithThePlanForOtherMachines) {
   train_half();
   const std::string next = path("next.toml");
-  const CommandResult plan = run_command({"plan", "--resume", path("output"), "--devices", "2", next});
+  const CommandResult plan =
+      run_command({"plan", "--resume", path("output"), "--cluster", "two-core", "--devices", "2", next});
   ASSERT_EQ(plan.exit_code, 0) << plan.messages;
   EXPECT_THAT(test::read_file(next), HasSubstr("resume = \"auto\""));
   const CommandResult result = run_command({"train", next, "--set", "run.steps=40", "--set", "run.stop_at_step=0",
