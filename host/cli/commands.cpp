@@ -81,8 +81,8 @@ CLI::Option* add_overrides(CLI::App& command, std::vector<std::string>& override
   return command.add_option("--set", overrides, description)->type_name("KEY=VALUE")->allow_extra_args(false);
 }
 
-void add_configuration(CLI::App& command, ConfigurationArguments& arguments) {
-  command.add_option("CONFIG", arguments.file, "The run's TOML file")->required();
+void add_configuration(CLI::App& command, ConfigurationArguments& arguments, bool is_required) {
+  command.add_option("CONFIG", arguments.file, "The run's TOML file")->required(is_required);
   add_overrides(command, arguments.overrides, "Overrides a key, as in --set model.layers=2; may be repeated");
   command.footer("Keys of the configuration: strata help configuration");
 }

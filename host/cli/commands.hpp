@@ -66,7 +66,7 @@ Command<Arguments> add_command(CLI::App& app, CommandContext& context, const std
 /// `--set KEY=VALUE`, which takes one value each time.
 CLI::Option* add_overrides(CLI::App& command, std::vector<std::string>& overrides, const std::string& description);
 /// CONFIG and `--set`.
-void add_configuration(CLI::App& command, ConfigurationArguments& arguments);
+void add_configuration(CLI::App& command, ConfigurationArguments& arguments, bool is_required = true);
 
 /// The machines and the size of the data that a run is meant for, for commands that only look at it.
 struct TargetArguments {

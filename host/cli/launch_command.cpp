@@ -29,6 +29,12 @@ void add_hosts_options(CLI::App& command, LaunchArguments& arguments) {
       ->type_name("TIME")
       ->needs(hosts);
   command
+      .add_flag(
+          "--replan", arguments.replan,
+          "If the hosts have more or fewer slots than the run has ranks, make a new plan for them, as strata plan "
+          "does, and go on with it. The configuration needs [cluster]")
+      ->needs(hosts);
+  command
       .add_option("--master-address", arguments.master_address,
                   "Address of the first host for the others (default: its name in --hosts)")
       ->type_name("ADDRESS")

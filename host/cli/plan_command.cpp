@@ -1,24 +1,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <memory>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "cli/commands.hpp"
 #include "cli/progress_bar.hpp"
 #include "files/file_io.hpp"
 #include "files/json.hpp"
 #include "files/text_format.hpp"
-#include "plan/plan_evaluation.hpp"
+#include "plan/find_plans.hpp"
 #include "plan/plan_report.hpp"
-#include "plan/plan_search.hpp"
 #include "simulate/run_cost.hpp"
 #include "strata/error.hpp"
+#include "train/run_folder.hpp"
 
 namespace strata::host {
 namespace {
@@ -34,6 +35,8 @@ struct PlanArguments {
   PlanDemands demands;
   std::optional<std::int64_t> global_batch;
   std::string goal = "time";
+  /// A checkpoint, or the output folder of a run, which goes on with the plan.
+  std::string resume;
   std::string output;
   bool explain = false;
   bool json = false;
@@ -51,16 +54,10 @@ ordered_json to_json(const PlanSpace& space, const EvaluatedPlan& plan) {
           {"configuration", to_toml(space.configuration(plan.choice))}};
 }
 
-/// What the planner found for a number of devices.
-struct DevicePlans {
-  std::unique_ptr<PlanSpace> space;
-  std::vector<EvaluatedPlan> plans;
+/// Plans with their price.
+struct PricedPlans : DevicePlans {
   /// Of a million tokens with the best plan. Empty: none works, or the cluster has no price.
   std::optional<double> money;
-
-  /// False if the number of devices is the reason for which there is no plan, not their memory.
-  [[nodiscard]] bool is_possible() const { return !plans.empty() && plans.front().prediction; }
-  [[nodiscard]] bool works() const { return !plans.empty() && plans.front().works(); }
 };
 
 std::optional<double> money_per_million(const StepPrediction& step, const Cluster& cluster, int devices) {
@@ -69,35 +66,25 @@ std::optional<double> money_per_million(const StepPrediction& step, const Cluste
   return each ? std::optional(*each * kMillion) : std::nullopt;
 }
 
-DevicePlans search(const PlanArguments& arguments, const RunConfiguration& configuration,
+PricedPlans search(const PlanArguments& arguments, const RunConfiguration& configuration,
                    const InspectionTarget& target, int devices, CommandContext& context) {
   PlanDemands demands = arguments.demands;
   demands.devices = devices;
-  DevicePlans found;
-  found.space = std::make_unique<PlanSpace>(configuration, context.plugins(), *target.cluster, target.vocab, demands);
-  const PlanEvaluator evaluator(*found.space, context.plugins(), *target.cluster);
   ProgressBar bar(context.messages);
   PlanSearchSettings settings;
   settings.finalists = kShownPlans;
   settings.goal = arguments.goal == "memory" ? PlanGoal::memory : PlanGoal::time;
-  settings.threads = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
   settings.progress = [&](std::size_t done, std::size_t most) {
     const double share = static_cast<double>(done) / static_cast<double>(std::max<std::size_t>(most, 1));
     if (bar.is_due()) bar.show(share, fmt::format("{} plans tried", done));
   };
-  found.plans = search_plans(*found.space,
-                             {[&](const PlanChoice& choice) { return evaluator.estimate(choice); },
-                              [&](const PlanChoice& choice) { return evaluator.evaluate(choice); }},
-                             settings);
+  PricedPlans found{find_plans(configuration, target, demands, settings, context.plugins()), std::nullopt};
   if (found.works()) found.money = money_per_million(*found.plans.front().prediction, *target.cluster, devices);
   return found;
 }
 
-/// The largest power of two below `devices`. A power of two fits most models and batches.
-int fewer(int devices) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(devices - 1))); }
-
 /// The plans for all devices, and for fewer where those make no plan possible, or as long as they make it cheaper.
-std::vector<DevicePlans> search_all(const PlanArguments& arguments, const RunConfiguration& configuration,
+std::vector<PricedPlans> search_all(const PlanArguments& arguments, const RunConfiguration& configuration,
                                     const InspectionTarget& target, CommandContext& context) {
   const int all = planned_devices(*target.cluster);
   const int given = arguments.demands.devices;
@@ -111,10 +98,10 @@ std::vector<DevicePlans> search_all(const PlanArguments& arguments, const RunCon
     throw ConfigurationError("--minimise money: the cluster '" + target.cluster->name +
                              "' has nodes without a price; accepted: a cluster whose [[cluster.group]] have one");
   }
-  std::vector<DevicePlans> tried;
-  for (int devices = given > 0 ? given : all;; devices = fewer(devices)) {
+  std::vector<PricedPlans> tried;
+  for (int devices = given > 0 ? given : all;; devices = fewer_devices(devices)) {
     tried.push_back(search(arguments, configuration, target, devices, context));
-    const DevicePlans& last = tried.back();
+    const PricedPlans& last = tried.back();
     const bool is_dearer = tried.size() > 1 && tried[tried.size() - 2].money &&
                            (!last.money || *last.money >= *tried[tried.size() - 2].money);
     const bool is_enough = saves_money ? is_dearer || (last.is_possible() && !last.works()) : last.is_possible();
@@ -123,22 +110,24 @@ std::vector<DevicePlans> search_all(const PlanArguments& arguments, const RunCon
 }
 
 /// The plans to show: the cheapest that work, else the first.
-const DevicePlans& best_of(const std::vector<DevicePlans>& tried) {
-  const DevicePlans* best = nullptr;
-  for (const DevicePlans& each : tried) {
+const PricedPlans& best_of(const std::vector<PricedPlans>& tried) {
+  const PricedPlans* best = nullptr;
+  for (const PricedPlans& each : tried) {
     if (!each.works()) continue;
     if (best == nullptr || (each.money && *each.money < *best->money)) best = &each;
   }
   return best == nullptr ? tried.front() : *best;
 }
 
-void print_plans(CommandContext& context, const PlanArguments& arguments, const std::vector<DevicePlans>& tried,
+void print_plans(CommandContext& context, const PlanArguments& arguments, const std::vector<PricedPlans>& tried,
                  const Cluster& cluster) {
-  const auto& [space, plans, money] = best_of(tried);
+  const PricedPlans& best = best_of(tried);
+  const auto& space = best.space;
+  const auto& plans = best.plans;
   if (space->devices() < planned_devices(cluster)) {
     context.out << fmt::format("plans for {} of {} devices\n", space->devices(), planned_devices(cluster));
   }
-  for (const DevicePlans& each : tried) {
+  for (const PricedPlans& each : tried) {
     if (arguments.goal != "money") continue;
     context.out << fmt::format("{:>6} devices: ", each.space->devices())
                 << (each.money ? fmt::format("{:.4f} {} for a million {}s\n", *each.money, cluster.currency,
@@ -147,18 +136,55 @@ void print_plans(CommandContext& context, const PlanArguments& arguments, const 
   }
   const auto working = std::count_if(plans.begin(), plans.end(), [](const auto& plan) { return plan.works(); });
   const auto large = std::count_if(plans.begin(), plans.end(), [](const auto& plan) { return plan.excess_bytes > 0; });
-  context.out << fmt::format("{} plans tried: {} work, {} need too much memory, {} are refused\n\n", plans.size(),
-                             working, large, plans.size() - static_cast<std::size_t>(working + large))
+  const auto dropped = std::count_if(plans.begin(), plans.end(), [](const auto& plan) { return plan.dropped; });
+  context.out << fmt::format(
+                     "{} plans tried: {} work, {} need too much memory, {} are refused; {} dropped by their bounds\n\n",
+                     plans.size() - static_cast<std::size_t>(dropped), working, large,
+                     plans.size() - static_cast<std::size_t>(working + large + dropped), dropped)
               << plan_table(*space, plans, space->unit(), kShownPlans);
-  if (arguments.explain) context.out << '\n' << plan_reasons(*space, plans);
+  if (!arguments.explain) return;
+  context.out << '\n' << plan_reasons(*space, plans);
+  if (dropped > 0) context.out << '\n' << dropped_plans(*space, plans, kShownPlans);
 }
 
-int plan(const PlanArguments& arguments, CommandContext& context) {
-  RunConfiguration configuration = arguments.configuration.load();
+/// The configuration of a run that is to go on. Its model, its seed and its global batch stay.
+RunConfiguration stored_configuration(const PlanArguments& arguments) {
+  const CheckpointReader checkpoint(find_checkpoint(arguments.resume));
+  RunConfiguration configuration =
+      parse_configuration(checkpoint.run().configuration, (checkpoint.directory() / kManifestName).string(),
+                          arguments.configuration.overrides);
+  if (arguments.global_batch && *arguments.global_batch != configuration.batch.global) {
+    throw ConfigurationError(fmt::format("--global-batch: found {}; accepted with --resume: {}, which the run has",
+                                         *arguments.global_batch, configuration.batch.global));
+  }
+  std::error_code missing;
+  const bool is_output = std::filesystem::equivalent(arguments.resume, configuration.run.output, missing);
+  configuration.run.resume = is_output ? kResumeAuto : arguments.resume;
+  return configuration;
+}
+
+/// The arguments with the only file in its place: with --resume it is OUT, else CONFIG.
+PlanArguments with_files(PlanArguments arguments) {
+  std::string& configuration = arguments.configuration.file;
+  if (arguments.resume.empty()) {
+    if (configuration.empty()) throw ConfigurationError("CONFIG is missing; accepted: a run's TOML file, or --resume");
+  } else if (arguments.output.empty()) {
+    std::swap(arguments.output, configuration);
+  } else {
+    throw ConfigurationError("CONFIG: found '" + configuration +
+                             "'; accepted with --resume: OUT alone, because the checkpoint has the configuration");
+  }
+  return arguments;
+}
+
+int plan(const PlanArguments& given, CommandContext& context) {
+  const PlanArguments arguments = with_files(given);
+  RunConfiguration configuration =
+      arguments.resume.empty() ? arguments.configuration.load() : stored_configuration(arguments);
   if (arguments.global_batch) configuration.batch.global = *arguments.global_batch;
   const InspectionTarget target = arguments.target.find_with_cluster(configuration);
-  const std::vector<DevicePlans> tried = search_all(arguments, configuration, target, context);
-  const DevicePlans& best = best_of(tried);
+  const std::vector<PricedPlans> tried = search_all(arguments, configuration, target, context);
+  const PricedPlans& best = best_of(tried);
   const PlanSpace& space = *best.space;
   if (!best.works()) throw ConfigurationError(describe_nearest_miss(space, best.plans));
   if (!arguments.output.empty()) {
@@ -185,9 +211,14 @@ int plan(const PlanArguments& arguments, CommandContext& context) {
 void add_plan_command(CLI::App& app, CommandContext& context) {
   const auto [command, arguments] = add_command<PlanArguments>(
       app, context, "plan", "Find the strategies, sizes and options that train a model fastest on a cluster", plan);
-  add_configuration(*command, arguments->configuration);
+  add_configuration(*command, arguments->configuration, false);
   add_target(*command, arguments->target);
   command->add_option("OUT", arguments->output, "File for the configuration of the best plan")->type_name("FILE");
+  command
+      ->add_option("--resume", arguments->resume,
+                   "Plan how a run goes on, whose checkpoint or output folder this is, instead of CONFIG: on other "
+                   "machines, with its global batch and its order of the data")
+      ->type_name("RUN");
   command
       ->add_option(
           "--fix", arguments->demands.fixed,

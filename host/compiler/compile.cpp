@@ -107,7 +107,8 @@ std::vector<Bucket> end_step(const PlacedModel& model, const StoredParameters& p
   emit_averages_as_values(builder, parameters.averaged, rank_class, model.request.average_period);
   const int micro_batches = model.batch.micro_batches;
   enter(model.request.times, "order");
-  order_tasks(builder, model.stages.schedule(rank_class.stage, micro_batches, model.is_training()), micro_batches);
+  order_tasks(builder.program(), model.stages.schedule(rank_class.stage, micro_batches, model.is_training()),
+              micro_batches);
   if (model.is_training() && model.stack.buckets.overlap) complete_gradients_early(builder, buckets);
   std::vector<Bucket> averaged;
   for (TrainedBucket& each : buckets) {

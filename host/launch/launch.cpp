@@ -9,6 +9,7 @@
 #include "files/exit_codes.hpp"
 #include "files/file_io.hpp"
 #include "files/text_format.hpp"
+#include "launch/replan.hpp"
 #include "launch/restart_budget.hpp"
 #include "log/run_log.hpp"
 #include "setup/launched_process.hpp"
@@ -90,7 +91,7 @@ void Launch::check_arguments() const {
                                                  "--max-restarts: \"auto\", or nothing for a new run",
                                                  run_.resume));
   }
-  if (!hosts_.empty() && total_slots(hosts_) < ranks_) {
+  if (!hosts_.empty() && total_slots(hosts_) < ranks_ && !arguments_.replan) {
     const std::string use =
         ranks_per_process_ == 1 ? "" : fmt::format(" for processes of {} ranks", ranks_per_process_);
     throw ConfigurationError(
@@ -134,9 +135,9 @@ bool Launch::pause(std::chrono::seconds delay) const {
 
 Launch::RunEnd Launch::run_once(int restarts) {
   said_.clear();
-  const std::vector<std::string> words = restarts == 0 ? arguments_.train.words() : restart_words();
+  const TrainArguments train = restarts == 0 ? arguments_.train : restart_arguments();
   try {
-    return hosts_.empty() ? run_here(words, restarts) : run_on_hosts(words, restarts);
+    return hosts_.empty() ? run_here(train.words(), restarts) : run_on_hosts(train, restarts);
   } catch (const RuntimeError& error) {
     // What hinders a restart, such as a host that is away, may be over at the next one.
     if (restarts == 0) throw;
@@ -173,7 +174,7 @@ std::optional<HostConnections> Launch::connect() {
   }
 }
 
-Launch::RunEnd Launch::run_on_hosts(std::vector<std::string> words, int restarts) {
+Launch::RunEnd Launch::run_on_hosts(TrainArguments train, int restarts) {
   const auto warn = [this](const std::string& text) { console_.log.warning(text); };
   auto connected = connect();
   if (!connected) {
@@ -183,12 +184,12 @@ Launch::RunEnd Launch::run_on_hosts(std::vector<std::string> words, int restarts
   HostConnections connections = reachable(std::move(*connected), restarts > 0);
   std::vector<HostSlots> hosts;
   for (const auto& each : connections) hosts.push_back(each->slots());
-  const int ranks = fit_ranks(total_slots(hosts), words);
+  const int ranks = fit_ranks(total_slots(hosts), train);
   const std::vector<int> counts = place_ranks(hosts, ranks);
   const Meeting meeting{meeting_address(hosts, counts, hosts_.front().name, arguments_.master_address),
                         connections.front()->port(), random_secret()};
   std::vector<std::vector<ProcessRequest>> requests =
-      requests_of_start(words, {counts, ranks_per_process_}, meeting, restarts);
+      requests_of_start(train.words(), {counts, ranks_per_process_}, meeting, restarts);
   for (std::vector<ProcessRequest>& each : requests) add_own_variables(each);
   console_.log.info(describe_placement(hosts, counts));
   HostProcesses processes(
@@ -199,7 +200,14 @@ Launch::RunEnd Launch::run_on_hosts(std::vector<std::string> words, int restarts
   return judge(ends, processes.lost_hosts(), processes.asked_to_stop());
 }
 
-int Launch::fit_ranks(int slots, std::vector<std::string>& words) {
+int Launch::fit_ranks(int slots, TrainArguments& train) {
+  if (arguments_.replan && slots != ranks_) {
+    const Replanned next = replan(setup_, slots, plugins_);
+    console_.log.warning(fmt::format("the hosts have {} slots, and the run has {} ranks; it goes on with the plan {}",
+                                     slots, ranks_, next.plan));
+    train.configuration = {next.file, {}};
+    return next.ranks;
+  }
   if (slots >= ranks_) return ranks_;
   const std::string lack =
       fmt::format("the hosts that can be reached have {} slots, and the run has {} ranks", slots, ranks_);
@@ -212,7 +220,7 @@ int Launch::fit_ranks(int slots, std::vector<std::string>& words) {
   }
   console_.log.warning(fmt::format("{}; it goes on with {} ranks, {} along the axis \"{}\"", lack, shrunk->ranks,
                                    shrunk->size, shrink.axis));
-  words.insert(words.end(), {"--set", shrunk->override});
+  train.configuration.overrides.push_back(shrunk->override);
   return shrunk->ranks;
 }
 
@@ -270,7 +278,7 @@ void Launch::record(const LogMessage& message) const {
   }
 }
 
-std::vector<std::string> Launch::restart_words() const {
+TrainArguments Launch::restart_arguments() const {
   TrainArguments later = arguments_.train;
   // A run that failed before it removed the old checkpoints still has to.
   later.overwrite = later.overwrite && stored_identity(run_.output) == identity_before_;
@@ -279,7 +287,7 @@ std::vector<std::string> Launch::restart_words() const {
     const auto left = *limit - std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begin_);
     later.stop_after = std::to_string(std::max<std::int64_t>(left.count(), 0)) + "s";
   }
-  return later.words();
+  return later;
 }
 
 void Launch::wait_for_output() const {

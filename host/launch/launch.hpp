@@ -33,6 +33,8 @@ struct LaunchArguments {
   std::string hosts;
   std::string ssh = "ssh";
   std::string master_address;
+  /// Plans the run anew if the hosts have other slots than it has ranks.
+  bool replan = false;
 };
 
 /// A run of one process for each rank, or for several, on this machine or on several. Starts it anew from its last
@@ -62,15 +64,15 @@ class Launch {
   /// `restarts`: how often the run was started before.
   [[nodiscard]] RunEnd run_once(int restarts);
   [[nodiscard]] RunEnd run_here(const std::vector<std::string>& words, int restarts);
-  [[nodiscard]] RunEnd run_on_hosts(std::vector<std::string> words, int restarts);
+  [[nodiscard]] RunEnd run_on_hosts(TrainArguments train, int restarts);
   /// Connects with all hosts, and tries again for wait_for_hosts_ if some cannot be reached. \return nothing if a
   /// signal asks to stop meanwhile.
   [[nodiscard]] std::optional<HostConnections> connect();
   /// \return false if a signal asks to stop meanwhile.
   [[nodiscard]] bool pause(std::chrono::seconds delay) const;
-  /// The number of ranks that `slots` allow. If they are fewer than all, `words` get the axis's size. \throws
-  /// RuntimeError if no number fits.
-  [[nodiscard]] int fit_ranks(int slots, std::vector<std::string>& words);
+  /// The number of ranks that `slots` allow. If they are fewer than all, `train` gets the axis's size, or with
+  /// LaunchArguments::replan the configuration of a new plan. \throws RuntimeError if no number fits.
+  [[nodiscard]] int fit_ranks(int slots, TrainArguments& train);
   /// The hosts that can be reached. \throws RuntimeError if one cannot at the first start.
   [[nodiscard]] HostConnections reachable(HostConnections connections, bool is_restart);
   [[nodiscard]] static RunEnd judge(const std::vector<ProcessEnd>& ends, const std::vector<std::string>& lost_hosts,
@@ -79,7 +81,7 @@ class Launch {
   /// Adds what people saw to the run's log, which no rank has open between two starts.
   void record(const LogMessage& message) const;
   /// The arguments of a later start: the run continues, and run.stop_after counts from the first start.
-  [[nodiscard]] std::vector<std::string> restart_words() const;
+  [[nodiscard]] TrainArguments restart_arguments() const;
   /// Waits until ranks of a lost host no longer write to the output folder.
   void wait_for_output() const;
   [[nodiscard]] std::filesystem::path logs() const;

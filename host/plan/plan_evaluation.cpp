@@ -15,6 +15,11 @@ namespace {
 /// Two short models must have at most this share of the blocks of the whole one.
 constexpr double kMostBlocks = 0.8;
 
+/// Micro-batches of the shorter of two steps, in rounds of the pipeline: it is full in the last of them. A step without
+/// a pipeline has as many micro-batches at least.
+constexpr int kFilledRounds = 2;
+constexpr int kFewestMicroBatches = 3;
+
 /// How the alike blocks are dealt to chunks, and how many may be left out of each chunk that has any.
 class ShortStages {
  public:
@@ -73,29 +78,41 @@ std::shared_ptr<const BuiltModel> PlanEvaluator::built_model(const CompileReques
   return built_.emplace(samples, std::move(built)).first->second;
 }
 
-StepPrediction PlanEvaluator::estimate(CompileRequest request, bool has_stages) const {
-  const std::shared_ptr<const BuiltModel> built = built_model(request);
-  const auto predict = [&](int left_out, const Stages* stages) {
-    request.model = std::make_shared<ShortModel>(built, left_out);
-    request.stages = stages;
+StepPrediction PlanEvaluator::simulate(CompileRequest request, int stages) const {
+  const std::int64_t samples = request.micro_batch * make_stack(request.strategies).replicas;
+  const auto whole = static_cast<int>(request.global_batch / samples);
+  const int less = std::max(kFilledRounds * stages, kFewestMicroBatches) + whole % stages;
+  const int more = less + stages;
+  const int missing = (whole - more) / stages;
+  if (missing < 1 || request.global_batch % samples != 0) {
     return simulate_step(compile(request), *request.registry, cluster_);
+  }
+  request.global_batch = more * samples;
+  const Compiled compiled = compile(request);
+  return extrapolate(simulate_step(with_micro_batches(compiled, less), *request.registry, cluster_),
+                     simulate_step(compiled, *request.registry, cluster_), missing);
+}
+
+StepPrediction PlanEvaluator::estimate(CompileRequest request, int stages) const {
+  const bool has_stages = stages > 1;
+  const std::shared_ptr<const BuiltModel> built = built_model(request);
+  const auto predict = [&](int left_out, const Stages* placed) {
+    request.model = std::make_shared<ShortModel>(built, left_out);
+    request.stages = placed;
+    return simulate(request, stages);
   };
   const AlikeBlocks& alike = built->alike;
   if (alike.count < 2) return predict(0, nullptr);
-  Stages whole;
-  if (has_stages) {
-    request.model = std::make_shared<ShortModel>(built, alike.count - 2);
-    whole = find_stages(request, {alike.first, alike.count - 1});
-  }
+  const Stages whole = has_stages ? stages_of(request, built) : Stages{};
   const int blocks = built->graph.block_count();
-  const ShortStages stages(whole, alike, blocks);
-  const int one = stages.fewest() - 1;
+  const ShortStages short_stages(whole, alike, blocks);
+  const int one = short_stages.fewest() - 1;
   const int two = one - 1;
-  const int both = 2 * blocks - stages.left_out(one) - stages.left_out(two);
+  const int both = 2 * blocks - short_stages.left_out(one) - short_stages.left_out(two);
   if (two < 1 || both > kMostBlocks * blocks) return predict(0, has_stages ? &whole : nullptr);
   const auto predict_short = [&](int each) {
-    const Stages placed = stages.without(each);
-    return predict(stages.left_out(each), has_stages ? &placed : nullptr);
+    const Stages placed = short_stages.without(each);
+    return predict(short_stages.left_out(each), has_stages ? &placed : nullptr);
   };
   const StepPrediction less = predict_short(one);
   // The whole model needs more.
@@ -103,40 +120,94 @@ StepPrediction PlanEvaluator::estimate(CompileRequest request, bool has_stages) 
   return extrapolate(less, predict_short(two), two);
 }
 
+Stages PlanEvaluator::stages_of(CompileRequest request, const std::shared_ptr<const BuiltModel>& built) const {
+  const AlikeBlocks& alike = built->alike;
+  request.model = std::make_shared<ShortModel>(built, alike.count - 2);
+  return find_stages(request, {alike.first, alike.count - 1});
+}
+
+PlanEvaluator::BlockWork PlanEvaluator::block_work(const PlanChoice& choice, CompileRequest request,
+                                                   const std::shared_ptr<const BuiltModel>& built) const {
+  PlanChoice key = choice;
+  key.parts[PlanPurpose::stages] = -space_.stages(choice);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = work_.find(key);
+    if (found != work_.end()) return found->second;
+  }
+  const auto work_on = [&](int blocks) {
+    request.model = std::make_shared<ShortModel>(built, built->alike.count - blocks);
+    return rank_work(compile(request), *request.registry, cluster_);
+  };
+  BlockWork work{work_on(1), work_on(2)};
+  const std::lock_guard lock(mutex_);
+  return work_.emplace(std::move(key), std::move(work)).first->second;
+}
+
+template <class Call>
+void PlanEvaluator::with_request(const PlanChoice& choice, const Call& call) const {
+  const RunSetup setup = [&] {
+    const std::lock_guard lock(mutex_);
+    return space_.prepare_trial(choice, registry_);
+  }();
+  const std::int64_t least = cluster_.least_memory_bytes(setup.stack.mesh.rank_count());
+  const std::unique_ptr<Device> device = described_device(cluster_.name, least, *setup.ops, measured_ops(cluster_));
+  CompileRequest request = setup.request(GraphMode::training, setup.sizes(space_.data()));
+  request.device = device.get();
+  request.is_trial = true;
+  call(request);
+}
+
 template <class Predict>
 EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice, const Predict& predict) const {
   EvaluatedPlan plan;
   plan.choice = choice;
   try {
-    const RunSetup setup = [&] {
-      const std::lock_guard lock(mutex_);
-      return space_.prepare_trial(choice, registry_);
-    }();
-    const std::int64_t least = cluster_.least_memory_bytes(setup.stack.mesh.rank_count());
-    const std::unique_ptr<Device> device = described_device(cluster_.name, least, *setup.ops, measured_ops(cluster_));
-    CompileRequest request = setup.request(GraphMode::training, setup.sizes(space_.data()));
-    request.device = device.get();
-    request.is_trial = true;
-    plan.prediction = predict(setup, request);
-    plan.excess_bytes = std::max<std::int64_t>(plan.prediction->peak_bytes - least, 0);
+    with_request(choice, [&](CompileRequest& request) {
+      plan.prediction = predict(request);
+      plan.excess_bytes = std::max<std::int64_t>(plan.prediction->peak_bytes - request.device->memory_bytes(), 0);
+    });
   } catch (const Error& error) {
     plan.refusal = error.what();
   }
   return plan;
 }
 
+PlanBounds PlanEvaluator::bounds(const PlanChoice& choice) const {
+  PlanBounds bounds;
+  const int stages = space_.stages(choice);
+  if (stages == 1 || cluster_.groups.size() > 1) return bounds;
+  try {
+    with_request(choice, [&](CompileRequest& request) {
+      const std::shared_ptr<const BuiltModel> built = built_model(request);
+      if (built->alike.count < 2) return;
+      const DealtBlocks blocks(stages_of(request, built), built->alike);
+      const std::int64_t samples = request.micro_batch * make_stack(request.strategies).replicas;
+      const auto micro_batches = static_cast<int>(request.global_batch / samples);
+      const int table = PlanSpace::table(choice, PlanPurpose::stages);
+      std::erase_if(request.strategies, [&](const NamedStrategy& each) { return each.table == table; });
+      request.global_batch = std::min(micro_batches, 2) * samples;
+      request.packing = PackingEffort::none;
+      const auto [one, two] = block_work(choice, request, built);
+      bounds = plan_bounds(one, two, blocks, micro_batches);
+    });
+  } catch (const Error&) {
+    // The estimate says why the plan cannot exist.
+  }
+  return bounds;
+}
+
 EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice) const {
-  return evaluate(choice, [&](const RunSetup& setup, CompileRequest& request) {
+  return evaluate(choice, [&](CompileRequest& request) {
     request.packing = PackingEffort::quick;
-    return simulate_step(setup.compile(request), *setup.ops, cluster_);
+    return simulate(request, space_.stages(choice));
   });
 }
 
 EvaluatedPlan PlanEvaluator::estimate(const PlanChoice& choice) const {
-  const bool has_stages = choice.position(PlanPurpose::stages) >= 0;
-  return evaluate(choice, [&](const RunSetup& /*setup*/, CompileRequest& request) {
+  return evaluate(choice, [&](CompileRequest& request) {
     request.packing = PackingEffort::none;
-    return estimate(request, has_stages);
+    return estimate(request, space_.stages(choice));
   });
 }
 

@@ -4,7 +4,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
+#include "plan/plan_bounds.hpp"
 #include "plan/plan_search.hpp"
 #include "plan/short_model.hpp"
 
@@ -17,7 +19,12 @@ class PlanEvaluator {
   PlanEvaluator(const PlanSpace& space, PluginRegistry& registry, const Cluster& cluster)
       : space_(space), registry_(registry), cluster_(cluster) {}
 
-  /// The plan of the whole model.
+  /// What evaluate() and estimate() cannot find less than, in a fraction of their time: the work on models of one and
+  /// two alike blocks without the plan's stages, which plans that differ in their stages only share. Zeros if nothing
+  /// is known: without stages an estimate is as quick, and stages on different devices do not share their work equally.
+  [[nodiscard]] PlanBounds bounds(const PlanChoice& choice) const;
+  /// The plan of the whole model. Of a step with many micro-batches two shorter ones are simulated. What a round of the
+  /// pipeline costs more, every missing round costs too.
   [[nodiscard]] EvaluatedPlan evaluate(const PlanChoice& choice) const;
   /// The plan as two short models show it, which have one and two of the alike blocks in the chunk that has fewest.
   /// What a block more costs is added for each block that they lack. Memory is what any packing needs. The whole model
@@ -25,10 +32,20 @@ class PlanEvaluator {
   [[nodiscard]] EvaluatedPlan estimate(const PlanChoice& choice) const;
 
  private:
+  /// The work of a rank on one and on two of the alike blocks.
+  using BlockWork = std::pair<RankWork, RankWork>;
+
+  /// Calls `call` with the request to compile the plan.
+  template <class Call>
+  void with_request(const PlanChoice& choice, const Call& call) const;
   template <class Predict>
   EvaluatedPlan evaluate(const PlanChoice& choice, const Predict& predict) const;
+  [[nodiscard]] BlockWork block_work(const PlanChoice& choice, CompileRequest request,
+                                     const std::shared_ptr<const BuiltModel>& built) const;
+  [[nodiscard]] Stages stages_of(CompileRequest request, const std::shared_ptr<const BuiltModel>& built) const;
   [[nodiscard]] std::shared_ptr<const BuiltModel> built_model(const CompileRequest& request) const;
-  [[nodiscard]] StepPrediction estimate(CompileRequest request, bool has_stages) const;
+  [[nodiscard]] StepPrediction simulate(CompileRequest request, int stages) const;
+  [[nodiscard]] StepPrediction estimate(CompileRequest request, int stages) const;
 
   const PlanSpace& space_;
   PluginRegistry& registry_;
@@ -37,6 +54,8 @@ class PlanEvaluator {
   mutable std::mutex mutex_;
   /// By samples of one micro-batch over all replicas.
   mutable std::map<std::int64_t, std::shared_ptr<const BuiltModel>> built_;
+  /// By choice, in which the number of stages stands for their proposal.
+  mutable std::map<PlanChoice, BlockWork> work_;
 };
 
 }  // namespace strata::host

@@ -71,6 +71,23 @@ std::string plan_reasons(const PlanSpace& space, const std::vector<EvaluatedPlan
   return text;
 }
 
+std::string dropped_plans(const PlanSpace& space, const std::vector<EvaluatedPlan>& plans, std::size_t rows) {
+  std::string text;
+  std::size_t shown = 0;
+  const double best = plans.front().works() ? plans.front().prediction->seconds : 0;
+  for (const EvaluatedPlan& plan : plans) {
+    if (!plan.dropped) continue;
+    if (text.empty()) {
+      text = fmt::format("{:>17} {:>11} {:>17}  dropped\n", "step, at least", "than best", "memory, at least");
+    }
+    text += fmt::format("{:>17} {:>+10.0f}% {:>17}  {}\n", seconds_text(plan.dropped->seconds),
+                        100 * (plan.dropped->seconds / best - 1), short_bytes(plan.dropped->bytes),
+                        space.text(plan.choice));
+    if (++shown == rows) break;
+  }
+  return text;
+}
+
 std::string describe_nearest_miss(const PlanSpace& space, const std::vector<EvaluatedPlan>& plans) {
   if (!plans.empty() && plans.front().prediction) {
     const EvaluatedPlan& nearest = plans.front();

@@ -14,6 +14,11 @@ namespace strata::host {
 /// What each strategy and each of its options is worth: the best plan with it beside the best plan without it.
 [[nodiscard]] std::string plan_reasons(const PlanSpace& space, const std::vector<EvaluatedPlan>& plans);
 
+/// The plans that were dropped by their bounds, those that came nearest first, each beside the best plan. Empty if
+/// there are none.
+[[nodiscard]] std::string dropped_plans(const PlanSpace& space, const std::vector<EvaluatedPlan>& plans,
+                                        std::size_t rows);
+
 /// Why no plan works: the plan that comes nearest to the memory of a device, or how many plans were refused for which
 /// reason.
 [[nodiscard]] std::string describe_nearest_miss(const PlanSpace& space, const std::vector<EvaluatedPlan>& plans);

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <exception>
 #include <iterator>
+#include <limits>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -30,6 +32,9 @@ constexpr int kMostSweeps = 3;
 /// Plans that are evaluated for each wanted one, because some are worse than estimated.
 constexpr std::size_t kMostEvaluations = 3;
 
+/// Plans that are estimated before bounds are compared again. The result must not depend on the number of threads.
+constexpr std::size_t kTrialsAtOnce = 8;
+
 class Search {
  public:
   Search(const PlanSpace& space, const PlanEvaluation& evaluate, const PlanSearchSettings& settings)
@@ -52,10 +57,14 @@ class Search {
   using Key = std::tuple<int, double, PlanChoice>;
 
   [[nodiscard]] Key key(const EvaluatedPlan& plan) const {
-    if (!plan.prediction) return {2, 0, plan.choice};
+    if (plan.dropped) return {2, value(plan.dropped->seconds, plan.dropped->bytes), plan.choice};
+    if (!plan.prediction) return {3, 0, plan.choice};
     if (plan.excess_bytes > 0) return {1, static_cast<double>(plan.excess_bytes), plan.choice};
-    const bool is_time = settings_.goal == PlanGoal::time;
-    return {0, is_time ? plan.prediction->seconds : static_cast<double>(plan.prediction->peak_bytes), plan.choice};
+    return {0, value(plan.prediction->seconds, plan.prediction->peak_bytes), plan.choice};
+  }
+  /// What the goal compares.
+  [[nodiscard]] double value(double seconds, std::int64_t bytes) const {
+    return settings_.goal == PlanGoal::time ? seconds : static_cast<double>(bytes);
   }
   [[nodiscard]] Key key(const PlanChoice& choice) const { return key(known_.at(choice)); }
 
@@ -86,14 +95,69 @@ class Search {
     return settled;
   }
 
-  /// Estimates those of `choices` that are not known.
+  /// Estimates those of `choices` that are not known, but for those that their bounds exclude.
   void estimate(const std::vector<PlanChoice>& choices) {
     std::vector<PlanChoice> missing;
     std::copy_if(choices.begin(), choices.end(), std::back_inserter(missing),
                  [&](const PlanChoice& each) { return !known_.contains(each); });
     std::sort(missing.begin(), missing.end());
     missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-    for (EvaluatedPlan& each : in_parallel(missing, evaluate_.estimate)) known_.emplace(each.choice, std::move(each));
+    std::vector<EvaluatedPlan> open = bounded(missing);
+    for (std::size_t begin = 0; begin < open.size(); begin += kTrialsAtOnce) {
+      const double limit = worst_useful();
+      std::vector<PlanChoice> next;
+      for (std::size_t i = begin; i < std::min(begin + kTrialsAtOnce, open.size()); ++i) {
+        const PlanBounds& bounds = *open[i].dropped;
+        const bool is_excluded = value(bounds.seconds, bounds.bytes) > limit || bounds.bytes > settings_.memory_bytes;
+        if (is_excluded && !values_.empty()) {
+          ++done_;
+          known_.emplace(open[i].choice, std::move(open[i]));
+        } else {
+          next.push_back(open[i].choice);
+        }
+      }
+      for (EvaluatedPlan& each : in_parallel(next, evaluate_.estimate)) {
+        if (each.works()) values_.insert(std::get<double>(key(each)));
+        known_.emplace(each.choice, std::move(each));
+      }
+    }
+  }
+
+  /// The choices as if they were dropped, those with the least bounds first.
+  std::vector<EvaluatedPlan> bounded(const std::vector<PlanChoice>& choices) {
+    const auto bound = [&](const PlanChoice& choice) {
+      EvaluatedPlan plan;
+      plan.choice = choice;
+      if (evaluate_.bounds) plan.dropped = has_structures_ ? evaluate_.bounds(choice) : structure_bounds(choice);
+      if (!plan.dropped) plan.dropped = PlanBounds{};
+      return plan;
+    };
+    const std::size_t done = done_;
+    std::vector<EvaluatedPlan> plans = in_parallel(choices, bound);
+    done_ = done;
+    std::sort(plans.begin(), plans.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    return plans;
+  }
+
+  /// A structure may be fast with another micro-batch only. As long as more samples at once bound less, they count.
+  [[nodiscard]] PlanBounds structure_bounds(PlanChoice choice) const {
+    PlanBounds least = evaluate_.bounds(choice);
+    for (const std::int64_t micro_batch : space_.micro_batches(choice)) {
+      if (micro_batch <= choice.micro_batch) continue;
+      choice.micro_batch = micro_batch;
+      const double seconds = evaluate_.bounds(choice).seconds;
+      if (seconds >= least.seconds) break;
+      least.seconds = seconds;
+    }
+    return least;
+  }
+
+  /// Plans that certainly are worse need no estimate: they would be given up, or not be shown.
+  [[nodiscard]] double worst_useful() const {
+    if (values_.empty()) return std::numeric_limits<double>::infinity();
+    if (!has_structures_) return settings_.margin * *values_.begin();
+    const std::size_t last = std::min(settings_.finalists, values_.size()) - 1;
+    return *std::next(values_.begin(), static_cast<std::ptrdiff_t>(last));
   }
 
   std::vector<EvaluatedPlan> in_parallel(const std::vector<PlanChoice>& choices,
@@ -133,7 +197,9 @@ class Search {
     planned_ = best.size() * kTrialsPerStructure;
     estimate(best);
     improve(best, [&](const PlanChoice& lean) {
-      return known_.at(lean).works() ? std::vector<PlanChoice>{} : std::vector{probe(lean, kThriftiest, true)};
+      const EvaluatedPlan& plan = known_.at(lean);
+      const bool is_slow = plan.dropped && plan.dropped->bytes <= settings_.memory_bytes;
+      return plan.works() || is_slow ? std::vector<PlanChoice>{} : std::vector{probe(lean, kThriftiest, true)};
     });
     // A sharded model is only fast with enough samples at once, so structures are compared with these.
     improve_micro_batches(best);
@@ -153,6 +219,7 @@ class Search {
     }
     std::sort(best.begin(), best.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
     best.resize(std::min(best.size(), settings_.beam));
+    has_structures_ = true;
     return best;
   }
 
@@ -246,6 +313,10 @@ class Search {
   const PlanEvaluation& evaluate_;
   const PlanSearchSettings& settings_;
   std::map<PlanChoice, EvaluatedPlan> known_;
+  /// What the goal compares, of all estimates that work.
+  std::multiset<double> values_;
+  /// Whether the structures to improve are chosen.
+  bool has_structures_ = false;
   std::mutex mutex_;
   std::size_t done_ = 0;
   std::size_t planned_ = 0;

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "plan/plan_bounds.hpp"
 #include "plan/plan_space.hpp"
 #include "simulate/prediction.hpp"
 
@@ -17,8 +19,10 @@ enum class PlanGoal : std::uint8_t { time, memory };
 /// What became of one plan.
 struct EvaluatedPlan {
   PlanChoice choice;
-  /// Empty if the plan cannot exist.
+  /// Empty if the plan cannot exist or was dropped.
   std::optional<StepPrediction> prediction;
+  /// Set if the plan was dropped without a prediction, because these bounds exceed what others reach or a device has.
+  std::optional<PlanBounds> dropped = {};
   /// Why it cannot exist.
   std::string refusal;
   /// Bytes of its fullest rank beyond those of a device; 0: it fits.
@@ -29,6 +33,8 @@ struct EvaluatedPlan {
 
 /// What a search does with a plan.
 struct PlanEvaluation {
+  /// What estimate() does not fall below. Null: nothing is known.
+  std::function<PlanBounds(const PlanChoice&)> bounds;
   /// Estimates it quickly.
   std::function<EvaluatedPlan(const PlanChoice&)> estimate;
   /// Predicts it as well as can be.
@@ -43,6 +49,8 @@ struct PlanSearchSettings {
   double margin = 1.5;
   /// The first plans of the result are evaluated, so many of them.
   std::size_t finalists = 10;
+  /// Memory of a device. Plans that need more are dropped as soon as another one works.
+  std::int64_t memory_bytes = std::numeric_limits<std::int64_t>::max();
   /// Threads that evaluate plans. The result does not depend on it.
   int threads = 1;
   /// Called with the plans evaluated so far, and how many there will be at most.
@@ -51,8 +59,10 @@ struct PlanSearchSettings {
 
 /// Searches the space. First, it estimates each structure, a combination of sizes, with few of its options. Then it
 /// improves the options of the best structures one after the other, as long as that helps. At last it evaluates the
-/// best plans. \return all plans, the evaluated ones first and of each the best first: those that work by the goal,
-/// then those that need too much memory by their excess, then the refused ones. Deterministic.
+/// best plans. Plans are tried in the order of their bounds. Those whose bounds exceed what the structures' best, or
+/// later the finalists, reach by now are dropped. \return all plans, the evaluated ones first and of each the best
+/// first: those that work by the goal, then those that need too much memory by their excess, then the dropped ones by
+/// their bounds, then the refused ones. Deterministic.
 [[nodiscard]] std::vector<EvaluatedPlan> search_plans(const PlanSpace& space, const PlanEvaluation& evaluate,
                                                       const PlanSearchSettings& settings);
 

@@ -183,6 +183,11 @@ const PlanPart* PlanSpace::part(PlanPurpose purpose, const PlanChoice& choice) c
   return position < 0 ? nullptr : &parts_.at(purpose).at(static_cast<std::size_t>(position));
 }
 
+int PlanSpace::stages(const PlanChoice& choice) const {
+  const PlanPart* stages = part(PlanPurpose::stages, choice);
+  return stages == nullptr ? 1 : stages->proposal.ranks;
+}
+
 int PlanSpace::replicas(const PlanChoice& choice) const {
   int left = context_.devices;
   for (const PlanPurpose purpose : kDividing) {
@@ -226,17 +231,25 @@ std::vector<PlanChoice> PlanSpace::structures() const {
   return found;
 }
 
+std::vector<PlanPurpose> PlanSpace::order(const PlanChoice& choice) {
+  std::vector<PlanPurpose> purposes = {PlanPurpose::stages, PlanPurpose::replicas, PlanPurpose::sequence,
+                                       PlanPurpose::tensors, PlanPurpose::memory};
+  if (choice.replicas_outermost) std::swap(purposes[0], purposes[1]);
+  std::erase_if(purposes, [&](PlanPurpose each) { return choice.position(each) < 0; });
+  return purposes;
+}
+
+int PlanSpace::table(const PlanChoice& choice, PlanPurpose purpose) {
+  const std::vector<PlanPurpose> purposes = order(choice);
+  const auto found = std::find(purposes.begin(), purposes.end(), purpose);
+  return found == purposes.end() ? -1 : static_cast<int>(found - purposes.begin());
+}
+
 std::vector<PlanPart> PlanSpace::chosen(const PlanChoice& choice) const {
   std::vector<PlanPart> found;
-  const auto add = [&](PlanPurpose purpose) {
-    const int position = choice.position(purpose);
-    if (position >= 0) found.push_back(parts(purpose, choice).at(static_cast<std::size_t>(position)));
-  };
-  add(choice.replicas_outermost ? PlanPurpose::replicas : PlanPurpose::stages);
-  add(choice.replicas_outermost ? PlanPurpose::stages : PlanPurpose::replicas);
-  add(PlanPurpose::sequence);
-  add(PlanPurpose::tensors);
-  add(PlanPurpose::memory);
+  for (const PlanPurpose purpose : order(choice)) {
+    found.push_back(parts(purpose, choice).at(static_cast<std::size_t>(choice.position(purpose))));
+  }
   return found;
 }
 

@@ -76,6 +76,10 @@ class PlanSpace {
   [[nodiscard]] std::vector<PlanPart> parts(PlanPurpose purpose, const PlanChoice& choice) const;
   /// True if a plan must have a part of the purpose.
   [[nodiscard]] bool is_required(PlanPurpose purpose) const;
+  /// Groups of ranks among which the choice deals the layers; 1: it does not.
+  [[nodiscard]] int stages(const PlanChoice& choice) const;
+  /// Position of the purpose's strategy among the [[strategy]] tables of configuration(); -1: none.
+  [[nodiscard]] static int table(const PlanChoice& choice, PlanPurpose purpose);
   /// Devices that the parts other than replicas leave to replicas. 0: their sizes do not divide the devices.
   [[nodiscard]] int replicas(const PlanChoice& choice) const;
   /// Sizes of a micro-batch with which the choice's replicas divide the global batch.
@@ -110,6 +114,8 @@ class PlanSpace {
     PlanPurpose purpose;
   };
 
+  /// The purposes that have a part, in mesh order.
+  [[nodiscard]] static std::vector<PlanPurpose> order(const PlanChoice& choice);
   [[nodiscard]] std::vector<PlanPart> ask(const Proposer& proposer, const PlanningContext& context) const;
   [[nodiscard]] const PlanPart* part(PlanPurpose purpose, const PlanChoice& choice) const;
   [[nodiscard]] RunConfiguration configuration(const PlanChoice& choice, RunConfiguration base) const;

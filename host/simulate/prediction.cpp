@@ -107,6 +107,7 @@ StepPrediction extrapolate(const StepPrediction& less, const StepPrediction& mor
   const auto member = [&](double TimeShares::*part) { return line(less.shares.*part, more.shares.*part); };
   StepPrediction prediction = more;
   prediction.seconds = line(less.seconds, more.seconds);
+  prediction.tokens = line(less.tokens, more.tokens);
   prediction.tokens_per_second = prediction.tokens / prediction.seconds;
   const auto utilization = [&](double StepPrediction::*share) {
     return line(less.*share * less.seconds, more.*share * more.seconds) / prediction.seconds;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "plan/plan_evaluation.hpp"
 #include "plan/short_model.hpp"
 #include "plan_fixture.hpp"
+#include "simulate/described_device.hpp"
 
 namespace strata::testing {
 namespace {
@@ -82,6 +84,16 @@ std::vector<PlanChoice> drawn_choices(const PlanSpace& space, std::size_t count)
   return choices;
 }
 
+/// Replaces the stages' schedule and chunks by another proposal for as many ranks.
+void draw_stages(const PlanSpace& space, PlanChoice& choice, std::size_t number) {
+  const std::vector<host::PlanPart> parts = space.parts(PlanPurpose::stages, choice);
+  std::vector<int> fitting;
+  for (int i = 0; i < static_cast<int>(parts.size()); ++i) {
+    if (parts[static_cast<std::size_t>(i)].proposal.ranks == space.stages(choice)) fitting.push_back(i);
+  }
+  if (!fitting.empty()) choice.parts[PlanPurpose::stages] = fitting[number % fitting.size()];
+}
+
 /// A model too short to be cut is compiled whole, but for the packing of its memory.
 TEST_F(PlanEstimates, OfAModelWithFewLayersAreExactAndNeverHaveMoreMemory) {
   configuration_.model.options["layers"] = OptionValue(std::int64_t{2});
@@ -107,6 +119,59 @@ TEST_F(PlanEstimates, PlansUseAsManyDevicesAsAsked) {
     choice.parts[PlanPurpose::replicas] = plans.parts(PlanPurpose::replicas, choice).empty() ? -1 : 0;
     EXPECT_EQ(host::prepare(plans.configuration(choice), registry_).stack.mesh.rank_count(), 4) << plans.text(choice);
   }
+}
+
+/// A bound above what a simulation says makes the search drop the best plan.
+TEST_F(PlanEstimates, OfWorkThatNothingAvoidsAreNeverAboveTheWholeModel) {
+  constexpr std::size_t kDrawn = 500;
+  configuration_.model.options["layers"] = OptionValue(std::int64_t{8});
+  const PlanSpace plans(configuration_, registry_, cluster_, 256, {});
+  const host::PlanEvaluator evaluator(plans, registry_, cluster_);
+  std::set<PlanChoice> drawn;
+  int compared = 0;
+  double tightest = 0;
+  for (PlanChoice choice : drawn_choices(plans, kDrawn)) {
+    draw_stages(plans, choice, drawn.size());
+    if (!drawn.insert(choice).second) continue;
+    const host::PlanBounds bounds = evaluator.bounds(choice);
+    if (bounds.seconds == 0) continue;
+    const EvaluatedPlan whole = evaluator.evaluate(choice);
+    if (!whole.prediction) continue;
+    EXPECT_LE(bounds.seconds, whole.prediction->seconds) << plans.text(choice);
+    EXPECT_LE(bounds.bytes, whole.prediction->peak_bytes) << plans.text(choice);
+    tightest = std::max(tightest, bounds.seconds / whole.prediction->seconds);
+    ++compared;
+  }
+  EXPECT_GT(compared, 50);
+  EXPECT_GT(tightest, 0.5);
+}
+
+/// Rounds of a pipeline cost the same once it is full.
+TEST_F(PlanEstimates, OfManyMicroBatchesAreNearToAllOfThem) {
+  configuration_.model.options["layers"] = OptionValue(std::int64_t{6});
+  configuration_.batch.global = 64;
+  const PlanSpace plans(configuration_, registry_, cluster_, 256, {});
+  const host::PlanEvaluator evaluator(plans, registry_, cluster_);
+  std::size_t number = 0;
+  int compared = 0;
+  for (PlanChoice choice : drawn_choices(plans, 60)) {
+    choice.micro_batch = 1;
+    draw_stages(plans, choice, number++);
+    const host::RunSetup setup = plans.prepare_trial(choice, registry_);
+    const EvaluatedPlan shorter = evaluator.evaluate(choice);
+    if (!shorter.prediction) continue;
+    const std::unique_ptr<Device> device =
+        host::described_device(cluster_.name, cluster_.groups[0].device.memory_bytes, *setup.ops, {});
+    host::CompileRequest request = setup.request(GraphMode::training, setup.sizes(plans.data()));
+    request.device = device.get();
+    request.packing = host::PackingEffort::quick;
+    const host::StepPrediction whole = host::simulate_step(host::compile(request), *setup.ops, cluster_);
+    EXPECT_NEAR(shorter.prediction->seconds / whole.seconds, 1, 0.01) << plans.text(choice);
+    EXPECT_NEAR(shorter.prediction->tokens, whole.tokens, 1e-6 * whole.tokens) << plans.text(choice);
+    EXPECT_NEAR(shorter.prediction->model_flops_utilization / whole.model_flops_utilization, 1, 0.01);
+    ++compared;
+  }
+  EXPECT_GT(compared, 20);
 }
 
 /// What a trial says must be near to what the whole model says, or the search prefers the wrong plans.

@@ -78,7 +78,7 @@ TEST_F(Plans, TheSearchFindsTheBestOfEachStructure) {
   settings.beam = plans.structures().size();
   settings.margin = std::numeric_limits<double>::infinity();
   const auto evaluate = [&](const auto& choice) { return evaluated(plans, choice); };
-  const auto found = host::search_plans(plans, {evaluate, evaluate}, settings);
+  const auto found = host::search_plans(plans, {{}, evaluate, evaluate}, settings);
   double best = cost(plans, found.front().choice);
   std::size_t all = 0;
   for (const PlanChoice& structure : plans.structures()) {
@@ -101,11 +101,52 @@ TEST_F(Plans, TheSearchDoesNotDependOnItsThreads) {
     settings.threads = threads;
     results.emplace_back();
     const auto evaluate = [&](const auto& choice) { return evaluated(plans, choice); };
-    for (const auto& each : host::search_plans(plans, {evaluate, evaluate}, settings)) {
+    for (const auto& each : host::search_plans(plans, {{}, evaluate, evaluate}, settings)) {
       results.back().push_back(plans.text(each.choice));
     }
   }
   EXPECT_EQ(results[0], results[1]);
+}
+
+/// What bounds exclude is not among the best plans, and costs no estimate.
+TEST_F(Plans, TheSearchDropsOnlyPlansThatAreNotShown) {
+  const PlanSpace plans = space();
+  PlanSearchSettings settings;
+  settings.finalists = 5;
+  const auto evaluate = [&](const PlanChoice& choice) { return evaluated(plans, choice); };
+  const auto bounds = [&](const PlanChoice& choice) { return host::PlanBounds{0.9 * cost(plans, choice), 1}; };
+  const auto all = host::search_plans(plans, {{}, evaluate, evaluate}, settings);
+  const auto found = host::search_plans(plans, {bounds, evaluate, evaluate}, settings);
+  for (std::size_t i = 0; i < settings.finalists; ++i)
+    EXPECT_EQ(plans.text(found[i].choice), plans.text(all[i].choice));
+  const auto dropped = std::count_if(found.begin(), found.end(), [](const auto& plan) { return plan.dropped; });
+  EXPECT_GT(dropped, 3);
+  for (const EvaluatedPlan& plan : found) {
+    if (!plan.dropped) continue;
+    EXPECT_GT(plan.dropped->seconds, found[settings.finalists - 1].prediction->seconds) << plans.text(plan.choice);
+  }
+}
+
+/// Bytes that no device has exclude a plan too, unless no plan works.
+TEST_F(Plans, TheSearchDropsPlansThatNeedTooMuchMemory) {
+  const PlanSpace plans = space();
+  PlanSearchSettings settings;
+  settings.memory_bytes = 100;
+  const auto has_tensor = [&](const PlanChoice& choice) { return choice.position(PlanPurpose::tensors) >= 0; };
+  const auto bounds = [&](const PlanChoice& choice) { return host::PlanBounds{0, has_tensor(choice) ? 50 : 200}; };
+  const auto search = [&](bool works) {
+    const auto evaluate = [&](const PlanChoice& choice) {
+      EvaluatedPlan plan = evaluated(plans, choice);
+      plan.excess_bytes = works && has_tensor(choice) ? 0 : 100;
+      return plan;
+    };
+    return host::search_plans(plans, {bounds, evaluate, evaluate}, settings);
+  };
+  const auto count_dropped = [](const auto& found) {
+    return std::count_if(found.begin(), found.end(), [](const auto& plan) { return plan.dropped; });
+  };
+  EXPECT_GT(count_dropped(search(true)), 0);
+  EXPECT_EQ(count_dropped(search(false)), 0);
 }
 
 /// Plans that are worse than estimated lose their place.
@@ -119,7 +160,7 @@ TEST_F(Plans, TheSearchOrdersPlansByWhatTheyReallyNeed) {
     if (choice.position(PlanPurpose::memory) == 0) plan.prediction->seconds *= 0.9;
     return plan;
   };
-  const auto found = host::search_plans(plans, {estimate, evaluate}, settings);
+  const auto found = host::search_plans(plans, {{}, estimate, evaluate}, settings);
   for (std::size_t i = 0; i < settings.finalists; ++i) {
     EXPECT_EQ(found[i].prediction->seconds, cost(plans, found[i].choice));
     EXPECT_LE(found.front().prediction->seconds, found[i].prediction->seconds);
@@ -137,7 +178,7 @@ TEST_F(Plans, TheSearchOrdersPlansThatDoNotWork) {
     if (seconds % 3 == 2) plan.prediction.reset();
     return plan;
   };
-  const auto found = host::search_plans(plans, {evaluate, evaluate}, {});
+  const auto found = host::search_plans(plans, {{}, evaluate, evaluate}, {});
   const auto place = [](const EvaluatedPlan& plan) { return plan.works() ? 0 : plan.prediction ? 1 : 2; };
   for (std::size_t i = 1; i < found.size(); ++i) {
     EXPECT_LE(place(found[i - 1]), place(found[i]));

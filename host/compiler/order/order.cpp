@@ -79,9 +79,9 @@ class CompletionPlaces {
 
 }  // namespace
 
-void order_tasks(ProgramBuilder& builder, const std::vector<ScheduledTask>& work, int micro_batches) {
-  Program& program = builder.program();
+void order_tasks(Program& program, const std::vector<ScheduledTask>& work, int micro_batches) {
   program.micro_batches = micro_batches;
+  program.schedule.clear();
   program.schedule.reserve(work.size() + 2);
   append(program, find_task(program, Task::Kind::prologue), -1);
   for (const ScheduledTask& each : work) {

@@ -10,7 +10,7 @@ namespace strata::host {
 
 /// Fixes the order of a rank's tasks: prologue, `work` of the micro-batches, epilogue. Later phases know the position
 /// of every instruction.
-void order_tasks(ProgramBuilder& builder, const std::vector<ScheduledTask>& work, int micro_batches);
+void order_tasks(Program& program, const std::vector<ScheduledTask>& work, int micro_batches);
 
 /// Moves the completion of every bucket's gradients after the last instruction that adds to them, with
 /// Occurrence::last. Its communication then overlaps with the rest of the backward pass. Runs after order_tasks().

@@ -1,0 +1,38 @@
+#include "plan/find_plans.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <thread>
+#include <utility>
+
+#include "plan/plan_evaluation.hpp"
+
+namespace strata::host {
+namespace {
+
+/// On fewer devices pipelines are short, so that an estimate costs little more than its bounds.
+constexpr int kFewestDevicesForBounds = 64;
+
+}  // namespace
+
+DevicePlans find_plans(const RunConfiguration& configuration, const InspectionTarget& target,
+                       const PlanDemands& demands, PlanSearchSettings settings, PluginRegistry& registry) {
+  const Cluster& cluster = target.cluster.value();
+  DevicePlans found;
+  found.space = std::make_unique<PlanSpace>(configuration, registry, cluster, target.vocab, demands);
+  const PlanEvaluator evaluator(*found.space, registry, cluster);
+  settings.threads = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
+  settings.memory_bytes = cluster.least_memory_bytes(found.space->devices());
+  PlanEvaluation evaluation{{},
+                            [&](const PlanChoice& choice) { return evaluator.estimate(choice); },
+                            [&](const PlanChoice& choice) { return evaluator.evaluate(choice); }};
+  if (found.space->devices() >= kFewestDevicesForBounds) {
+    evaluation.bounds = [&](const PlanChoice& choice) { return evaluator.bounds(choice); };
+  }
+  found.plans = search_plans(*found.space, evaluation, settings);
+  return found;
+}
+
+int fewer_devices(int devices) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(devices - 1))); }
+
+}  // namespace strata::host

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "plan/plan_search.hpp"
+#include "train/inspection.hpp"
+
+namespace strata::host {
+
+/// What the planner found for a number of devices.
+struct DevicePlans {
+  std::unique_ptr<PlanSpace> space;
+  std::vector<EvaluatedPlan> plans;
+
+  /// False if the number of devices is the reason for which there is no plan, not their memory.
+  [[nodiscard]] bool is_possible() const { return !plans.empty() && plans.front().prediction; }
+  [[nodiscard]] bool works() const { return !plans.empty() && plans.front().works(); }
+};
+
+/// Searches the plans of a configuration by compiling and simulating them. `target` has a cluster. Its memory is that
+/// of `settings`.
+[[nodiscard]] DevicePlans find_plans(const RunConfiguration& configuration, const InspectionTarget& target,
+                                     const PlanDemands& demands, PlanSearchSettings settings, PluginRegistry& registry);
+
+/// The next number of devices to try if one has no plan: the largest power of two below it, which fits most models and
+/// batches.
+[[nodiscard]] int fewer_devices(int devices);
+
+}  // namespace strata::host
