@@ -210,8 +210,8 @@ class Vit final : public Model {
   void build(GraphBuilder& b) const override {
     b.define_dim("patch_rows", settings_.patch);
     b.define_dim("patch_columns", settings_.patch);
-    b.define_dim("rows", settings_.rows());
-    b.define_dim("columns", settings_.columns());
+    b.derive_dim("rows", settings_.rows(), "the image and the patch");
+    b.derive_dim("columns", settings_.columns(), "the image and the patch");
     b.define_dim("embed", settings_.embed);
     b.define_dim("heads", settings_.heads);
     b.define_dim("head_dim", settings_.embed / settings_.heads);
@@ -231,8 +231,10 @@ class VitFactory final : public FactoryOf<ModelFactory, Vit> {
     const std::int64_t heads = sizes.several("heads");
     const std::int64_t step = std::lcm(heads * sizes.several("head_dim"), sizes.multiple("embed"));
     // One row of patches, as many as the sequence needs.
-    const std::int64_t patch =
-        std::lcm(std::lcm(sizes.several("patch_rows"), sizes.multiple("patch_columns")), sizes.multiple("height"));
+    std::int64_t patch = 2;
+    for (const char* dim : {"patch_rows", "patch_columns", "height", "width"}) {
+      patch = std::lcm(patch, sizes.multiple(dim));
+    }
     const std::int64_t tokens = std::lcm(sizes.multiple("seq"), std::int64_t{4});
     Options small = options;
     small.set("size", OptionValue(std::string("custom")));
