@@ -1,6 +1,7 @@
 /// Computes the logits of a checkpoint's model. Usage: strata_token_logits CHECKPOINT TOKENS LOGITS [KEY=VALUE...].
 /// TOKENS is a file of int32 with one sequence of the model's context, LOGITS becomes a file of float32. An input NAME
-/// has the values of the file TOKENS.NAME if there is one, images those of float32. The keys override those of the checkpoint's configuration.
+/// has the values of the file TOKENS.NAME if there is one, images those of float32. The keys override those of the
+/// checkpoint's configuration.
 
 #include <cstring>
 #include <fstream>
