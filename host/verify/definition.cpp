@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "runtime/element.hpp"
@@ -310,6 +311,26 @@ class DefinedRun {
   std::vector<DefinedReduction> reductions_;  // by replica
 };
 
+/// A replica is defined by the whole batch, in which the samples of others have no targets. A loss that reads none
+/// would count these samples nevertheless.
+void require_losses_of_targets(const Graph& graph, const SimulatedReplicas& replicas) {
+  if (replicas.part_of_sample.empty()) return;
+  std::set<int> readers;
+  for (const Node& node : graph.nodes()) {
+    const bool reads = std::any_of(node.operands.begin(), node.operands.end(),
+                                   [&](const Value& operand) { return readers.contains(operand.node); });
+    if (reads || (node.is_input() && replicas.targets.contains(node.name))) readers.insert(node.id);
+  }
+  for (const Sink& sink : graph.sinks) {
+    if (sink.kind != Sink::Kind::loss || readers.contains(sink.value.node)) continue;
+    throw ConfigurationError(
+        "the loss '" + graph.node(sink.value.node).name +
+        "' reads no targets, so it cannot be verified under strategies that keep replicas or their "
+        "gradients apart, such as localsgd and compress; accepted: a model without it, such as "
+        "balance_loss = 0 and z_loss = 0");
+  }
+}
+
 }  // namespace
 
 ParameterValues DefinedReduction::run(const std::vector<ParameterValues>& gradients, double unit) {
@@ -344,6 +365,7 @@ ParameterValues DefinedReduction::run(const std::vector<ParameterValues>& gradie
 StackResult run_definition(const Compiled& single, World& world, const MakeDevice& make_device,
                            const StackSettings& settings, const OptimizerSettings& optimizer,
                            const SimulatedReplicas& replicas, InputSource& inputs) {
+  require_losses_of_targets(single.graph, replicas);
   StackResult result;
   run_rank_threads(world, make_device, [&](Device& device, Communicator& communicator) {
     const MemoryPlan& plan = single.plan(0);

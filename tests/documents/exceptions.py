@@ -66,6 +66,7 @@ FRAGMENTS_LEFT_OUT = (
     ("docs/cuda.md", 'plugin = "cuda"', "needs a GPU"),
     ("docs/nccl.md", 'plugin = "cuda"', "needs a GPU"),
     ("docs/data.md", 'plugin = "images"', "the model of the page's fragments reads tokens"),
+    ("docs/models.md", 'size = "mixtral-8x7b"', "needs 755 GB"),
     ("docs/sdk/ops.md", 'plugin = "squared"', "the reader's own plugin"),
     ("docs/sdk/strategies.md", 'plugin = "my_strategy"', "the reader's own plugin"),
 )

@@ -62,7 +62,8 @@ double rounding(const OpInstance& instance, std::size_t result, int inner_roundi
     if (dtype == DType::bf16) return 0x1p-8;
     return dtype == DType::f16 ? 0x1p-11 : 0.0;
   };
-  return of(instance.results[result].dtype) + inner_roundings * of(instance.operands.front().dtype);
+  const double at_the_end = of(instance.results[result].dtype);
+  return inner_roundings == 0 ? at_the_end : at_the_end + inner_roundings * of(instance.operands.front().dtype);
 }
 
 Expected::Expected(const OpCase& op_case, const OpInstance& instance, Device& reference)

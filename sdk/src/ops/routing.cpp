@@ -195,10 +195,13 @@ class BalanceLoss final : public SequenceOp {
   bool only_chooses(int operand) const override { return operand == 1; }
 };
 
+void require_weight(const Node& node) { require(node.attributes.number("weight") >= 0, node, "weight is at least 0"); }
+
 Types infer_balance(const Types& types, const Node& node) {
   require_rows(types[0], node);
   require(types[0].dims.size() >= 2, node, "the scores have a dim of sequences and one of experts");
   require_dims(types[1], types[0].dims, node);
+  require_weight(node);
   return {types[0]};
 }
 
@@ -299,6 +302,7 @@ GradientRule loss_rule(const std::string& gradient) {
 
 Types infer_total(const Types& types, const Node& node) {
   require_rows(types[0], node);
+  require_weight(node);
   if (types.size() == 2) infer_balance(types, node);
   return {{{}, DType::f64}};
 }
@@ -359,6 +363,7 @@ void add_losses(Registration& registration) {
                                .documentation = "x […  E] -> dx […  E] of z_loss.",
                                .infer = [](const Types& types, const Node& node) -> Types {
                                  require_rows(types[0], node);
+                                 require_weight(node);
                                  return {types[0]};
                                }});
 }
