@@ -45,7 +45,7 @@ class ConvolutionOp : public NamedOp {
         roles(graph.type(node.operands[0]).dims, graph.type(node.operands[1]).dims, node.results[0].dims);
     cost.flops = 2 * static_cast<double>(graph.sizes.at(y[kOuter]));
     for (const Dim& dim : w) cost.flops *= static_cast<double>(graph.sizes.at(dim));
-    for (const Place place : {kHeight, kWidth}) cost.flops *= static_cast<double>(graph.sizes.at(y[place]));
+    for (const std::size_t place : {kHeight, kWidth}) cost.flops *= static_cast<double>(graph.sizes.at(y[place]));
     return cost;
   }
 

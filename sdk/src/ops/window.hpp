@@ -10,8 +10,11 @@
 
 namespace strata::ops {
 
-/// Position of a dimension in images, and in weights [result_channels channels rows columns].
-enum Place : std::size_t { kOuter = 0, kChannels = 1, kHeight = 2, kWidth = 3 };
+/// Positions of dimensions in images, and in weights [result_channels channels rows columns].
+inline constexpr std::size_t kOuter = 0;
+inline constexpr std::size_t kChannels = 1;
+inline constexpr std::size_t kHeight = 2;
+inline constexpr std::size_t kWidth = 3;
 inline constexpr std::size_t kImageDims = 4;
 
 /// Neighbours cannot be read on another rank, so the dims of pixels and of windows are whole.
@@ -32,7 +35,7 @@ inline void require_windows(const Graph& graph, const Node& node, const Dims& x,
   require(stride >= 1 && padding >= 0, node,
           "stride is at least 1 and padding at least 0, found " + std::to_string(stride) + " and " +
               std::to_string(padding));
-  for (const Place place : {kHeight, kWidth}) {
+  for (const std::size_t place : {kHeight, kWidth}) {
     const std::int64_t size = window.at(place - kHeight);
     const std::int64_t pixels = graph.sizes.at(x[place]);
     const std::int64_t found = graph.sizes.at(y[place]);
