@@ -146,7 +146,8 @@ TEST_F(GpuKernel, OfAnActivationIsThereForThoseThatAreListed) {
   OpInstance instance = flat_instance("activation", 1);
   instance.attributes.set("kind", std::string("no_such_function"));
   EXPECT_THAT(device()->unsupported(instance),
-              Optional(HasSubstr("has no kernel for 'no_such_function'; accepted: gelu, gelu_tanh, relu, sigmoid, silu, tanh")));
+              Optional(HasSubstr(
+                  "has no kernel for 'no_such_function'; accepted: gelu, gelu_tanh, relu, sigmoid, silu, tanh")));
 }
 
 TEST_F(GpuKernel, NeedsTheKernelsOfTheRun) {
