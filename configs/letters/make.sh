@@ -1,4 +1,3 @@
-#!/bin/sh
 # Makes the data of reverse.toml and majority.toml, in the folder letters of the current one: 20,000 strings of 3 to 12
 # random letters. Usage: sh make.sh
 #
