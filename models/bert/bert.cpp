@@ -62,16 +62,14 @@ Settings settings_from(const Options& options) {
     settings.heads = size.heads;
     settings.embed = size.embed;
   }
-  const auto override_field = [&](const char* name, std::int64_t& field) {
-    if (options.integer(name) > 0) field = options.integer(name);
-  };
-  override_field("layers", settings.layers);
-  override_field("heads", settings.heads);
-  override_field("embed", settings.embed);
+  const models::Overrides overrides(options);
+  overrides.integer("layers", settings.layers);
+  overrides.integer("heads", settings.heads);
+  overrides.integer("embed", settings.embed);
   settings.ffn = 4 * settings.embed;
-  override_field("ffn", settings.ffn);
-  override_field("context", settings.context);
-  override_field("vocab", settings.vocab);
+  overrides.integer("ffn", settings.ffn);
+  overrides.integer("context", settings.context);
+  overrides.integer("vocab", settings.vocab);
   settings.segments = options.integer("segments");
   settings.classes = options.integer("classes");
   settings.activation = options.word("activation");
@@ -79,10 +77,7 @@ Settings settings_from(const Options& options) {
   settings.attention_dropout = options.number("attention_dropout");
   if (settings.attention_dropout < 0) settings.attention_dropout = settings.dropout;
   settings.norm_epsilon = options.number("norm_epsilon");
-  if (settings.embed % settings.heads != 0) {
-    throw OptionError("heads", std::to_string(settings.heads) + " heads do not divide embed = " +
-                                   std::to_string(settings.embed) + "; choose a divisor of embed");
-  }
+  models::require_equal_heads(settings.heads, settings.embed);
   return settings;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bert.hpp"
+#include "common/tensor_list.hpp"
 #include "strata/error.hpp"
 
 namespace bert {
@@ -41,41 +42,22 @@ std::int64_t classes_of(const HuggingFaceFields& config) {
   return classes > 0 ? classes : config.integer("num_labels", 2);
 }
 
-class TensorList {
+class BertTensors final : public models::TensorList {
  public:
-  explicit TensorList(const Settings& settings) : settings_(settings) {}
-
-  void add(const std::string& name, Shape shape) {
-    list_.push_back({.name = name, .parameter = name, .shape = std::move(shape)});
-  }
-
-  void add_norm(const std::string& name) {
-    add(name + ".weight", {settings_.embed});
-    add(name + ".bias", {settings_.embed});
-  }
-
-  /// A linear layer, whose matrix is [out in] in the files.
-  void add_linear(const std::string& name, std::int64_t out, std::int64_t in) {
-    add(name + ".weight", {out, in});
-    list_.back().transposed = true;
-    add(name + ".bias", {out});
-  }
+  explicit BertTensors(const Settings& settings) : settings_(settings) {}
 
   void add_layer(const std::string& layer) {
     const std::int64_t embed = settings_.embed;
     for (const char* part : {"query", "key", "value"}) add_linear(layer + "attention.self." + part, embed, embed);
     add_linear(layer + "attention.output.dense", embed, embed);
-    add_norm(layer + "attention.output.LayerNorm");
+    add_norm(layer + "attention.output.LayerNorm", settings_.embed);
     add_linear(layer + "intermediate.dense", settings_.ffn, embed);
     add_linear(layer + "output.dense", embed, settings_.ffn);
-    add_norm(layer + "output.LayerNorm");
+    add_norm(layer + "output.LayerNorm", settings_.embed);
   }
-
-  std::vector<HuggingFaceTensor> take() { return std::move(list_); }
 
  private:
   const Settings& settings_;
-  std::vector<HuggingFaceTensor> list_;
 };
 
 }  // namespace
@@ -136,11 +118,11 @@ HuggingFaceTensors BertFormat::tensors(const Options& options, const DimSizes& s
   const Settings settings = settings_from(options);
   const std::int64_t vocab = models::vocabulary_rows(settings.vocab, sizes);
   const std::string embeddings = "bert.embeddings.";
-  TensorList list(settings);
+  BertTensors list(settings);
   list.add(embeddings + "word_embeddings.weight", {vocab, settings.embed});
   list.add(embeddings + "position_embeddings.weight", {settings.context, settings.embed});
   list.add(embeddings + "token_type_embeddings.weight", {settings.segments, settings.embed});
-  list.add_norm(embeddings + "LayerNorm");
+  list.add_norm(embeddings + "LayerNorm", settings.embed);
   for (std::int64_t layer = 0; layer < settings.layers; ++layer) {
     list.add_layer("bert.encoder.layer." + std::to_string(layer) + ".");
   }
@@ -150,7 +132,7 @@ HuggingFaceTensors BertFormat::tensors(const Options& options, const DimSizes& s
     list.add_linear("classifier", settings.classes, settings.embed);
   } else {
     list.add_linear("cls.predictions.transform.dense", settings.embed, settings.embed);
-    list.add_norm("cls.predictions.transform.LayerNorm");
+    list.add_norm("cls.predictions.transform.LayerNorm", settings.embed);
     list.add("cls.predictions.bias", {vocab});
     tensors.copies = {{"cls.predictions.decoder.weight", embeddings + "word_embeddings.weight"},
                       {"cls.predictions.decoder.bias", "cls.predictions.bias"}};

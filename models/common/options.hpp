@@ -1,9 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "strata/error.hpp"
 #include "strata/model.hpp"
 #include "strata/options.hpp"
 
@@ -20,6 +23,41 @@ namespace strata::models {
   return option::boolean("documents", false,
                          "Keeps attention inside a document and starts positions anew in each: reads the inputs "
                          "documents and positions [batch seq] of the dataset.");
+}
+
+/// Overrides the fields of a size by the options that are set.
+class Overrides {
+ public:
+  explicit Overrides(const Options& options) : options_(options) {}
+
+  /// \return whether the option is set.
+  bool integer(const char* name, std::int64_t& field) const {
+    if (options_.integer(name) <= 0) return false;
+    field = options_.integer(name);
+    return true;
+  }
+  void number(const char* name, double& field) const {
+    if (options_.number(name) > 0) field = options_.number(name);
+  }
+  void choice(const char* name, bool& field) const {
+    if (options_.word(name) != "auto") field = options_.word(name) == "yes";
+  }
+  /// `words`: those of the enumeration, in its order.
+  template <class Enumeration, std::size_t count>
+  void one_of(const char* name, const std::array<const char*, count>& words, Enumeration& field) const {
+    const auto* found = std::find(words.begin(), words.end(), options_.word(name));
+    if (found != words.end()) field = static_cast<Enumeration>(found - words.begin());
+  }
+
+ private:
+  const Options& options_;
+};
+
+/// \throws OptionError of `heads` if they do not divide the stream.
+inline void require_equal_heads(std::int64_t heads, std::int64_t embed) {
+  if (embed % heads == 0) return;
+  throw OptionError("heads", std::to_string(heads) + " heads do not divide embed = " + std::to_string(embed) +
+                                 "; choose a divisor of embed");
 }
 
 /// Sizes for ModelFactory::shrink().

@@ -63,23 +63,18 @@ Settings settings_from(const Options& options) {
     settings.embed = size.embed;
     settings.vocab = 50257;
   }
-  const auto override_field = [&](const char* name, std::int64_t& field) {
-    if (options.integer(name) > 0) field = options.integer(name);
-  };
-  override_field("layers", settings.layers);
-  override_field("heads", settings.heads);
-  override_field("embed", settings.embed);
-  override_field("context", settings.context);
-  override_field("vocab", settings.vocab);
+  const models::Overrides overrides(options);
+  overrides.integer("layers", settings.layers);
+  overrides.integer("heads", settings.heads);
+  overrides.integer("embed", settings.embed);
+  overrides.integer("context", settings.context);
+  overrides.integer("vocab", settings.vocab);
   settings.dropout = options.number("dropout");
   settings.attention_dropout = options.number("attention_dropout");
   if (settings.attention_dropout < 0) settings.attention_dropout = settings.dropout;
   settings.window = options.integer("window");
   settings.documents = options.boolean("documents");
-  if (settings.embed % settings.heads != 0) {
-    throw OptionError("heads", std::to_string(settings.heads) + " heads do not divide embed = " +
-                                   std::to_string(settings.embed) + "; choose a divisor of embed");
-  }
+  models::require_equal_heads(settings.heads, settings.embed);
   return settings;
 }
 

@@ -3,6 +3,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/tensor_list.hpp"
 #include "llama.hpp"
 #include "model_type.hpp"
 
@@ -11,16 +12,11 @@ namespace {
 
 using namespace strata;
 
-/// Lists the tensors of the Hugging Face model, whose names are those of the parameters.
-class TensorList {
+class LlamaTensors final : public models::TensorList {
  public:
   /// `type`: that of the files, or null for a model that none can express.
-  TensorList(const Settings& settings, const ModelType* type)
+  LlamaTensors(const Settings& settings, const ModelType* type)
       : s_(settings), packed_(type != nullptr && type->packed), experts_(experts_of(type)) {}
-
-  void add(const std::string& name, Shape shape) {
-    list_.push_back({.name = name, .parameter = name, .shape = std::move(shape)});
-  }
 
   void add_layer(const std::string& layer) {
     add_norms(layer);
@@ -41,8 +37,6 @@ class TensorList {
               s_.mlp_bias);
     add_linear({layer + "mlp.down_proj", s_.embed}, s_.ffn, s_.mlp_bias);
   }
-
-  std::vector<HuggingFaceTensor> take() { return std::move(list_); }
 
  private:
   /// A linear layer of PyTorch, whose weight is [out in].
@@ -87,8 +81,7 @@ class TensorList {
   }
 
   void add_linear(const Part& part, std::int64_t in, bool bias) {
-    add(part.name + ".weight", {part.out, in});
-    list_.back().transposed = true;
+    add(part.name + ".weight", {part.out, in}, true);
     if (bias) add(part.name + ".bias", {part.out});
   }
 
@@ -114,7 +107,6 @@ class TensorList {
   const Settings& s_;
   bool packed_;
   ModelType::Experts experts_;
-  std::vector<HuggingFaceTensor> list_;
 };
 
 }  // namespace
@@ -134,7 +126,7 @@ HuggingFaceFields LlamaFormat::config(const Options& options, const DimSizes& si
 
 HuggingFaceTensors LlamaFormat::tensors(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
-  TensorList list(settings, find_type_of(settings));
+  LlamaTensors list(settings, find_type_of(settings));
   const Shape table{models::vocabulary_rows(settings.vocab, sizes), settings.embed};
   list.add("model.embed_tokens.weight", table);
   for (std::int64_t layer = 0; layer < settings.layers; ++layer) {

@@ -13,6 +13,7 @@ namespace llama {
 namespace {
 
 using namespace strata;
+using models::Overrides;
 using models::RopeScaling;
 using models::size_option;
 
@@ -41,33 +42,6 @@ std::vector<std::string> size_names(Kind kind) {
   }
   return names;
 }
-
-/// Overrides the fields of a size by the options that are set.
-class Overrides {
- public:
-  explicit Overrides(const Options& options) : options_(options) {}
-
-  bool integer(const char* name, std::int64_t& field) const {
-    if (options_.integer(name) <= 0) return false;
-    field = options_.integer(name);
-    return true;
-  }
-  void number(const char* name, double& field) const {
-    if (options_.number(name) > 0) field = options_.number(name);
-  }
-  void choice(const char* name, bool& field) const {
-    if (options_.word(name) != "auto") field = options_.word(name) == "yes";
-  }
-  /// `words`: those of the enumeration, in its order.
-  template <class Enumeration, std::size_t count>
-  void one_of(const char* name, const std::array<const char*, count>& words, Enumeration& field) const {
-    const auto* found = std::find(words.begin(), words.end(), options_.word(name));
-    if (found != words.end()) field = static_cast<Enumeration>(found - words.begin());
-  }
-
- private:
-  const Options& options_;
-};
 
 void override_rope(const Options& options, models::Rope& rope) {
   const Overrides overrides(options);

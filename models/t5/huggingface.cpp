@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/tensor_list.hpp"
 #include "strata/error.hpp"
 #include "t5.hpp"
 
@@ -43,13 +44,9 @@ const Projection& projection_of(const Settings& settings) {
                                       (settings.gated ? "true" : "false") + ", which no published T5 has");
 }
 
-class TensorList {
+class T5Tensors final : public models::TensorList {
  public:
-  explicit TensorList(const Settings& settings) : settings_(settings) {}
-
-  void add(const std::string& name, Shape shape, bool transposed = false) {
-    list_.push_back({.name = name, .parameter = name, .shape = std::move(shape), .transposed = transposed});
-  }
+  explicit T5Tensors(const Settings& settings) : settings_(settings) {}
 
   void add_stack(const std::string& stack, std::int64_t layers, bool decodes) {
     add(stack + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight", {settings_.buckets, settings_.heads});
@@ -62,8 +59,6 @@ class TensorList {
     }
     add(stack + ".final_layer_norm.weight", {settings_.embed});
   }
-
-  std::vector<HuggingFaceTensor> take() { return std::move(list_); }
 
  private:
   void add_attention(const std::string& layer, const std::string& name) {
@@ -89,7 +84,6 @@ class TensorList {
   }
 
   const Settings& settings_;
-  std::vector<HuggingFaceTensor> list_;
 };
 
 }  // namespace
@@ -148,7 +142,7 @@ HuggingFaceFields T5Format::config(const Options& options, const DimSizes& sizes
 HuggingFaceTensors T5Format::tensors(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
   const std::int64_t vocab = models::vocabulary_rows(settings.vocab, sizes);
-  TensorList list(settings);
+  T5Tensors list(settings);
   list.add("shared.weight", {vocab, settings.embed});
   list.add_stack("encoder", settings.layers, false);
   list.add_stack("decoder", settings.decoder_layers, true);

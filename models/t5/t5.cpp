@@ -80,19 +80,17 @@ Settings settings_from(const Options& options) {
     settings.ffn = size.ffn;
     settings.vocab = kPublishedVocab;
   }
-  const auto override_field = [&](const char* name, std::int64_t& field) {
-    if (options.integer(name) > 0) field = options.integer(name);
-  };
-  override_field("layers", settings.layers);
+  const models::Overrides overrides(options);
+  overrides.integer("layers", settings.layers);
   settings.decoder_layers = settings.layers;
-  override_field("decoder_layers", settings.decoder_layers);
-  override_field("heads", settings.heads);
-  override_field("head_dim", settings.head_dim);
-  override_field("embed", settings.embed);
-  override_field("ffn", settings.ffn);
-  override_field("context", settings.context);
-  override_field("target_context", settings.target_context);
-  override_field("vocab", settings.vocab);
+  overrides.integer("decoder_layers", settings.decoder_layers);
+  overrides.integer("heads", settings.heads);
+  overrides.integer("head_dim", settings.head_dim);
+  overrides.integer("embed", settings.embed);
+  overrides.integer("ffn", settings.ffn);
+  overrides.integer("context", settings.context);
+  overrides.integer("target_context", settings.target_context);
+  overrides.integer("vocab", settings.vocab);
   settings.buckets = options.integer("buckets");
   settings.max_distance = options.integer("max_distance");
   settings.dropout = options.number("dropout");

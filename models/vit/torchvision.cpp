@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "common/huggingface.hpp"
+#include "common/tensor_list.hpp"
 #include "strata/error.hpp"
 #include "vit.hpp"
 
@@ -11,25 +12,9 @@ using namespace strata;
 
 constexpr const char* kModelType = "torchvision_vit";
 
-class TensorList {
+class VitTensors final : public models::TensorList {
  public:
-  explicit TensorList(const Settings& settings) : settings_(settings) {}
-
-  void add(const std::string& name, Shape shape) {
-    list_.push_back({.name = name, .parameter = name, .shape = std::move(shape)});
-  }
-
-  void add_norm(const std::string& name) {
-    add(name + ".weight", {settings_.embed});
-    add(name + ".bias", {settings_.embed});
-  }
-
-  /// A linear layer, whose matrix is [out in] in the files.
-  void add_linear(const std::string& name, std::int64_t out, std::int64_t in) {
-    add(name + ".weight", {out, in});
-    list_.back().transposed = true;
-    add(name + ".bias", {out});
-  }
+  explicit VitTensors(const Settings& settings) : settings_(settings) {}
 
   /// The projections to queries, keys and values, which are one tensor in the files.
   void add_projections(const std::string& attention) {
@@ -51,19 +36,16 @@ class TensorList {
   }
 
   void add_layer(const std::string& layer) {
-    add_norm(layer + "ln_1");
+    add_norm(layer + "ln_1", settings_.embed);
     add_projections(layer + "self_attention.");
     add_linear(layer + "self_attention.out_proj", settings_.embed, settings_.embed);
-    add_norm(layer + "ln_2");
+    add_norm(layer + "ln_2", settings_.embed);
     add_linear(layer + "mlp.0", settings_.ffn, settings_.embed);
     add_linear(layer + "mlp.3", settings_.embed, settings_.ffn);
   }
 
-  std::vector<HuggingFaceTensor> take() { return std::move(list_); }
-
  private:
   const Settings& settings_;
-  std::vector<HuggingFaceTensor> list_;
 };
 
 }  // namespace
@@ -107,7 +89,7 @@ HuggingFaceFields VitFormat::config(const Options& options, const DimSizes& size
 
 HuggingFaceTensors VitFormat::tensors(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
-  TensorList list(settings);
+  VitTensors list(settings);
   if (settings.class_token) list.add("class_token", {1, 1, settings.embed});
   list.add("conv_proj.weight", {settings.embed, settings.channels, settings.patch, settings.patch});
   list.add("conv_proj.bias", {settings.embed});
@@ -115,7 +97,7 @@ HuggingFaceTensors VitFormat::tensors(const Options& options, const DimSizes& si
   for (std::int64_t layer = 0; layer < settings.layers; ++layer) {
     list.add_layer("encoder.layers.encoder_layer_" + std::to_string(layer) + ".");
   }
-  list.add_norm("encoder.ln");
+  list.add_norm("encoder.ln", settings.embed);
   list.add_linear("heads.head", models::class_count(settings.classes, sizes), settings.embed);
   return {.tensors = list.take()};
 }

@@ -72,28 +72,23 @@ Settings settings_from(const Options& options) {
     settings.embed = size.embed;
     settings.patch = size.patch;
   }
-  const auto override_field = [&](const char* name, std::int64_t& field) {
-    if (options.integer(name) > 0) field = options.integer(name);
-  };
-  override_field("layers", settings.layers);
-  override_field("heads", settings.heads);
-  override_field("embed", settings.embed);
+  const models::Overrides overrides(options);
+  overrides.integer("layers", settings.layers);
+  overrides.integer("heads", settings.heads);
+  overrides.integer("embed", settings.embed);
   settings.ffn = 4 * settings.embed;
-  override_field("ffn", settings.ffn);
-  override_field("patch", settings.patch);
-  override_field("image", settings.height);
+  overrides.integer("ffn", settings.ffn);
+  overrides.integer("patch", settings.patch);
+  overrides.integer("image", settings.height);
   settings.width = settings.height;
-  override_field("width", settings.width);
+  overrides.integer("width", settings.width);
   settings.channels = options.integer("channels");
   settings.classes = options.integer("classes");
   settings.class_token = options.boolean("class_token");
   settings.dropout = options.number("dropout");
   settings.attention_dropout = options.number("attention_dropout");
   settings.label_smoothing = options.number("label_smoothing");
-  if (settings.embed % settings.heads != 0) {
-    throw OptionError("heads", std::to_string(settings.heads) + " heads do not divide embed = " +
-                                   std::to_string(settings.embed) + "; choose a divisor of embed");
-  }
+  models::require_equal_heads(settings.heads, settings.embed);
   if (settings.height % settings.patch != 0 || settings.width % settings.patch != 0) {
     throw OptionError("patch", "patches of " + std::to_string(settings.patch) + " do not divide an image of " +
                                    std::to_string(settings.height) + " x " + std::to_string(settings.width) +
@@ -191,8 +186,8 @@ class VitBuilder {
 };
 
 /// ViT (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020): the patches of an image are the tokens of a
-/// transformer with norms before the branches. A class token is classified, or the mean of the patches (Beyer et al.,
-/// "Better plain ViT baselines for ImageNet-1k", 2022).
+/// transformer with norms before the branches. The model classifies a learned class token, or the mean of the patches
+/// (Beyer et al., "Better plain ViT baselines for ImageNet-1k", 2022).
 class Vit final : public Model {
  public:
   static OptionSchema schema() { return option_schema(); }
