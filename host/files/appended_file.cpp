@@ -46,8 +46,8 @@ bool AppendedFile::open() {
   }
   std::error_code ignored;
   is_new_ = is_new_ || !std::filesystem::exists(path_, ignored);
-  // A pipe without a reader, or with one that is slow, costs records, but never the run's time.
-  file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
+  const int more = waits_ ? 0 : O_NONBLOCK;
+  file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | more, 0666));
   if (!file_.is_open()) return fail("cannot be opened", errno);
   // Some network file systems have no locks. There, nothing keeps another run away.
   const bool is_taken =

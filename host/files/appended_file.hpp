@@ -10,12 +10,14 @@
 namespace strata::host {
 
 /// A file to which records are appended. It contains whole records only, except for the last one after a crash. If
-/// another program moves the file away, a new one is made at its path; if it empties the file, records begin anew. A
-/// pipe gets the records that it can take at once.
+/// another program moves the file away, the next record makes a new one at its path. If another program empties the
+/// file, records begin anew.
 class AppendedFile {
  public:
-  /// `label`: the beginning of messages about the file, such as "--log-json 'run.jsonl'".
-  AppendedFile(std::filesystem::path path, std::string label) : path_(std::move(path)), label_(std::move(label)) {}
+  /// `label`: the beginning of messages about the file, such as "--log-json 'run.jsonl'". `waits`: if the file is a
+  /// pipe, whether to wait for its reader. Otherwise records that the pipe cannot take at once are missing.
+  AppendedFile(std::filesystem::path path, std::string label, bool waits = true)
+      : path_(std::move(path)), label_(std::move(label)), waits_(waits) {}
   /// Removes a file that it has made and that has no record.
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
@@ -39,6 +41,7 @@ class AppendedFile {
 
   std::filesystem::path path_;
   std::string label_;
+  bool waits_;
   Descriptor file_;
   /// True if it has made the file.
   bool is_new_ = false;

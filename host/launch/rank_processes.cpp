@@ -33,7 +33,7 @@ std::string file_name(int rank) { return fmt::format("rank-{:05}.log", rank); }
 }  // namespace
 
 RankLog::RankLog(const std::filesystem::path& folder, int rank, Warn warn)
-    : file_(folder / file_name(rank), "the output of a rank, '" + (folder / file_name(rank)).string() + "'"),
+    : file_(folder / file_name(rank), "the output of a rank, '" + (folder / file_name(rank)).string() + "'", false),
       warn_(std::move(warn)) {
   std::error_code reported_by_open;
   std::filesystem::create_directories(folder, reported_by_open);

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <fstream>
 
 #include "launch/rank_processes.hpp"
@@ -143,6 +145,16 @@ TEST(RankLog, GoesOnInANewFileWhenItsFileIsMoved) {
   log.line("after");
   EXPECT_EQ(test::read_file(folder.path() / "old"), "before\n");
   EXPECT_EQ(test::read_file(path), "after\n");
+}
+
+TEST(RankLog, DoesNotWaitForTheReaderOfAPipe) {
+  const test::TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder.path() / "rank-00003.log").c_str(), 0600), 0);
+  std::vector<std::string> warnings;
+  RankLog log(folder.path(), 3, [&](const std::string& text) { warnings.push_back(text); });
+  log.line("lost");
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings.front(), HasSubstr("rank-00003.log': cannot be opened: "));
 }
 
 TEST_F(LaunchedRuns, AgreeOnTheNewestCheckpointThatIsWhole) {
