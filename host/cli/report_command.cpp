@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 
 /// Points of a diagram of memory.
 constexpr int kMoments = 400;
-/// Classes of ranks with a diagram of their own.
+/// Classes of ranks that get a diagram, at most.
 constexpr std::size_t kShownClasses = 16;
 /// Rows of the matrix of traffic.
 constexpr int kTrafficRows = 64;
@@ -128,7 +128,8 @@ void add_prediction(HtmlPage& page, const StepPrediction& step) {
   page.table({"predicted", ""}, rows);
 }
 
-/// What a program of the configuration would do, or why that is unknown.
+/// Adds memory, timeline and traffic of the configuration's programs, or the reason why they do not compile here.
+/// \return the predicted step if there is a cluster.
 std::optional<StepPrediction> add_programs(HtmlPage& page, const RunConfiguration& configuration,
                                            const InspectionTarget& target, CommandContext& context) {
   try {

@@ -6,7 +6,7 @@
 namespace strata::host {
 namespace {
 
-/// What FSDP shards.
+/// The sharding of FSDP, as a stage of ZeRO.
 struct Sharding {
   std::int64_t stage = 3;
   /// Parameters stay gathered between the two passes.

@@ -23,7 +23,7 @@ struct ImportRequest {
 struct ImportedConfiguration {
   std::string format;
   RunConfiguration configuration;
-  /// What the configuration lacks, or has otherwise, in the order of the file.
+  /// The settings that the configuration lacks or states in another way, in the order of the file.
   std::vector<ImportRemark> remarks;
 
   /// The configuration as TOML, without values that are defaults, after the remarks as comments.

@@ -8,7 +8,7 @@
 
 namespace strata::host {
 
-/// What the planner found for a number of devices.
+/// The plans of the planner for one number of devices.
 struct DevicePlans {
   std::unique_ptr<PlanSpace> space;
   std::vector<EvaluatedPlan> plans;

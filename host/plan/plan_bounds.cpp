@@ -37,7 +37,7 @@ void add_variant(RankWork& work, const TimedProgram& timed, std::uint64_t step, 
   }
 }
 
-/// Ranks among which an axis of every dimension deals the parameter.
+/// Elements of the parameter on one rank, before the axes of a flat bucket divide them.
 double local_elements(const Program& program, const StoredParameter& parameter) {
   double elements = 1;
   for (const ShardedDim& dim : parameter.dims) {

@@ -24,7 +24,7 @@ struct BusyStream {
   double per_step = 0;
 };
 
-/// What a rank certainly does in a step, as if it never had to wait.
+/// The work of a rank in a step, as if the rank never had to wait.
 struct RankWork {
   BusyStream kernels;
   /// The part of the kernels that belongs to forward passes, of one micro-batch.

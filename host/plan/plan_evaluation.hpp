@@ -19,9 +19,10 @@ class PlanEvaluator {
   PlanEvaluator(const PlanSpace& space, PluginRegistry& registry, const Cluster& cluster)
       : space_(space), registry_(registry), cluster_(cluster) {}
 
-  /// What evaluate() and estimate() cannot find less than, in a fraction of their time: the work on models of one and
-  /// two alike blocks without the plan's stages, which plans that differ in their stages only share. Zeros if nothing
-  /// is known: without stages an estimate is as quick, and stages on different devices do not share their work equally.
+  /// Lower bounds of evaluate() and estimate(), found in a fraction of their time. They come from the work on models of
+  /// one and two alike blocks without stages, which all plans share that differ in their stages only. A plan without
+  /// stages has bounds of zero, because its estimate is as quick. So has a cluster of different devices, whose stages
+  /// do not share the work equally.
   [[nodiscard]] PlanBounds bounds(const PlanChoice& choice) const;
   /// The plan of the whole model. Of a step with many micro-batches two shorter ones are simulated. What a round of the
   /// pipeline costs more, every missing round costs too.

@@ -62,7 +62,7 @@ class Search {
     if (plan.excess_bytes > 0) return {1, static_cast<double>(plan.excess_bytes), plan.choice};
     return {0, value(plan.prediction->seconds, plan.prediction->peak_bytes), plan.choice};
   }
-  /// What the goal compares.
+  /// The quantity that the goal minimises.
   [[nodiscard]] double value(double seconds, std::int64_t bytes) const {
     return settings_.goal == PlanGoal::time ? seconds : static_cast<double>(bytes);
   }

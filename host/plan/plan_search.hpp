@@ -33,7 +33,7 @@ struct EvaluatedPlan {
 
 /// What a search does with a plan.
 struct PlanEvaluation {
-  /// What estimate() does not fall below. Null: nothing is known.
+  /// Lower bounds of estimate(). Null: there are none.
   std::function<PlanBounds(const PlanChoice&)> bounds;
   /// Estimates it quickly.
   std::function<EvaluatedPlan(const PlanChoice&)> estimate;
@@ -59,10 +59,10 @@ struct PlanSearchSettings {
 
 /// Searches the space. First, it estimates each structure, a combination of sizes, with few of its options. Then it
 /// improves the options of the best structures one after the other, as long as that helps. At last it evaluates the
-/// best plans. Plans are tried in the order of their bounds. Those whose bounds exceed what the structures' best, or
-/// later the finalists, reach by now are dropped. \return all plans, the evaluated ones first and of each the best
-/// first: those that work by the goal, then those that need too much memory by their excess, then the dropped ones by
-/// their bounds, then the refused ones. Deterministic.
+/// best plans. Plans are tried in the order of their bounds. A plan is dropped if its bounds exceed the best structure
+/// so far by the margin, or later the last of the finalists so far. The search is deterministic. \return all plans, the
+/// evaluated ones first. Working plans come first, by the goal. Plans that need too much memory follow, by their
+/// excess. Then come dropped plans, by their bounds, and at last refused ones.
 [[nodiscard]] std::vector<EvaluatedPlan> search_plans(const PlanSpace& space, const PlanEvaluation& evaluate,
                                                       const PlanSearchSettings& settings);
 

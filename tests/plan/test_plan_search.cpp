@@ -108,7 +108,7 @@ TEST_F(Plans, TheSearchDoesNotDependOnItsThreads) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-/// What bounds exclude is not among the best plans, and costs no estimate.
+/// A plan that its bounds exclude is not among the best plans, and costs no estimate.
 TEST_F(Plans, TheSearchDropsOnlyPlansThatAreNotShown) {
   const PlanSpace plans = space();
   PlanSearchSettings settings;

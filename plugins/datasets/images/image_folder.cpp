@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
   throw ConfigurationError("'" + place.string() + "': found " + found + "; accepted: " + accepted);
 }
 
-/// What a folder holds, by name, without what begins with a dot.
+/// The entries of a folder, sorted by name. Names that begin with a dot are left out.
 std::vector<fs::path> contents(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;

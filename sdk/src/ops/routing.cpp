@@ -145,7 +145,7 @@ std::vector<std::int64_t> best(const Launch& launch, std::size_t scores, std::in
   return chosen;
 }
 
-/// What the chosen scores are divided by.
+/// The number by which the chosen scores are divided.
 double divisor(const Launch& launch, std::size_t scores, std::int64_t first, const std::vector<std::int64_t>& chosen) {
   if (!launch.op().attributes.flag("normalize")) return 1;
   double sum = 0;

@@ -6,7 +6,7 @@
 #include "ops/op_base.hpp"
 
 /// \file
-/// What ops share that slide a window over images [batch channels height width].
+/// Windows that slide over images [batch channels height width].
 
 namespace strata::ops {
 

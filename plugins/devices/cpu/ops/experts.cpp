@@ -9,8 +9,7 @@
 
 /// \file
 /// An expert's tokens are gathered to chunks of a fixed number of rows, as many chunks as it has tokens for. So memory
-/// is the same for any routing. Experts and chunks follow one another, so
-/// every sum has one order.
+/// is the same for any routing. Experts and chunks follow one another, so every sum has one order.
 
 namespace strata::cpu {
 namespace {
@@ -55,7 +54,7 @@ class ChunkProducts {
   std::vector<std::pair<std::int64_t, std::unique_ptr<MatrixProduct>>> products_;
 };
 
-/// What an instance computes besides the hidden values.
+/// The results of an instance. All passes compute the hidden values first.
 enum class ExpertsPass : std::uint8_t { forward, input_gradient, weight_gradient };
 
 /// One chunk of an expert's tokens.
@@ -165,11 +164,11 @@ class ExpertsKernel {
 
   /// True if the results are not f32, so that sums are collected in the workspace.
   [[nodiscard]] bool sums_are_apart() const { return result_type_ != DType::f32; }
-  /// Where y or dx is summed.
+  /// The memory in which y or dx is summed.
   [[nodiscard]] float* sums(const KernelArguments& arguments) const {
     return sums_are_apart() ? kernels::workspace_at<float>(arguments, sums_) : out<float>(arguments, 0);
   }
-  /// Where the gradient of an expert's matrix `index` is summed.
+  /// The memory in which the gradient of an expert's matrix `index` is summed.
   [[nodiscard]] float* weight_sums(const KernelArguments& arguments, std::int64_t expert, std::size_t index) const {
     const std::int64_t size = inner_ * width_;
     if (!sums_are_apart()) return out<float>(arguments, index) + expert * size;
@@ -212,7 +211,7 @@ class ExpertsKernel {
     return in<T>(arguments, first_ + 2 + index) + expert * inner_ * width_;
   }
 
-  /// Copies the rows of a chunk's tokens, each times the token's gate if `scaled`.
+  /// Copies the rows of a chunk's tokens, and zeros behind them.
   void gather(const KernelArguments& arguments, std::size_t operand, const Chunk& chunk, T* to) const {
     const T* from = in<T>(arguments, operand);
     kernels::parallel_ranges(

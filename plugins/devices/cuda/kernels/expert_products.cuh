@@ -48,7 +48,7 @@ __device__ __forceinline__ void tile_product(int rows, int columns, std::int64_t
   }
 }
 
-/// What rows are multiplied by.
+/// The lines of the matrix by which a row is multiplied.
 enum class Side : std::uint8_t {
   rows,    ///< out[i] = Σ_k a[k] · w[i, k]
   columns  ///< out[i] = Σ_k a[k] · w[k, i]
