@@ -7,7 +7,7 @@
 
 namespace strata::reference {
 
-double Reader::operator[](std::int64_t index) const {
+double Reader::converted(std::int64_t index) const {
   switch (dtype_) {
     case DType::f64:
       return static_cast<const double*>(data_)[index];

@@ -43,14 +43,18 @@ class Elements {
   const T* data_;
 };
 
-/// Reads elements of any type as f64. The reader is not inlined, because loops over several readers would be compiled
-/// for every combination of types.
+/// Reads elements of any type as f64. Only f64 itself is read inline, because loops over several readers would be
+/// compiled for every combination of types.
 class STRATA_API Reader {
  public:
   Reader(const void* data, DType dtype) : data_(data), dtype_(dtype) {}
-  double operator[](std::int64_t index) const;
+  double operator[](std::int64_t index) const {
+    return dtype_ == DType::f64 ? static_cast<const double*>(data_)[index] : converted(index);
+  }
 
  private:
+  [[nodiscard]] double converted(std::int64_t index) const;
+
   const void* data_;
   DType dtype_;
 };

@@ -204,22 +204,39 @@ class LinearActivationGradient final : public WholeLinearOp {
   }
 };
 
-/// Nested loops over named dims, with their strides in x and w.
+/// One loop of a nest: its length, and the distance between neighbours in x, w and the bias.
+struct Loop {
+  std::int64_t size = 1;
+  std::int64_t x = 0;
+  std::int64_t w = 0;
+  std::int64_t bias = 0;
+};
+
+/// Nested loops over named dims, with their strides in x, w and the bias.
 struct Loops {
   Dims dims;
   Shape shape;
   Strides x;
   Strides w;
-};
+  Strides bias;
 
-/// Adds the dims of `operand` that are not in `known`.
-void add_missing_dims(const OperandDescription& operand, const Dims& known, Loops& loops) {
-  for (std::size_t i = 0; i < operand.dims.size(); ++i) {
-    if (find_dim(known, operand.dims[i]) >= 0 || find_dim(loops.dims, operand.dims[i]) >= 0) continue;
-    loops.dims.push_back(operand.dims[i]);
-    loops.shape.push_back(operand.shape[i]);
+  /// Adds the dims of `operand` that are not in `known`.
+  void add_missing_dims(const OperandDescription& operand, const Dims& known) {
+    for (std::size_t i = 0; i < operand.dims.size(); ++i) {
+      if (find_dim(known, operand.dims[i]) >= 0 || find_dim(dims, operand.dims[i]) >= 0) continue;
+      dims.push_back(operand.dims[i]);
+      shape.push_back(operand.shape[i]);
+    }
   }
-}
+
+  /// Takes the innermost loop out of the nest.
+  Loop take_last() {
+    if (shape.empty()) return {};
+    const Loop last{shape.back(), x.back(), w.back(), bias.back()};
+    for (auto* list : {&shape, &x, &w, &bias}) list->pop_back();
+    return last;
+  }
+};
 
 /// sums[result dims] = sum over all other dims of x · w: an einsum with the dims' names as letters. If `has_bias`, the
 /// third operand is a bias over some dims of the result. make_store(launch) returns a function that stores the sum at
@@ -228,45 +245,42 @@ template <class MakeStore>
 Work prepare_sums(const OpInstance& op, bool has_bias, const MakeStore& make_store) {
   const OperandDescription& x = op.operands[0];
   const OperandDescription& w = op.operands[1];
-  Loops kept{op.results[0].dims, op.results[0].shape, {}, {}};
+  Loops kept{op.results[0].dims, op.results[0].shape, {}, {}, {}};
   Loops contracted;
-  add_missing_dims(x, kept.dims, contracted);
-  add_missing_dims(w, kept.dims, contracted);
+  for (const OperandDescription* operand : {&x, &w}) contracted.add_missing_dims(*operand, kept.dims);
   for (Loops* loops : {&kept, &contracted}) {
     loops->x = strides_along(x, loops->dims);
     loops->w = strides_along(w, loops->dims);
+    loops->bias = strides_along(has_bias ? op.operands[2] : OperandDescription(), loops->dims);
   }
-
-  const Strides bias_strides = has_bias ? strides_along(op.operands[2], kept.dims) : Strides();
-
-  // The last contracted dim is the inner loop.
-  std::int64_t inner_size = 1;
-  std::int64_t inner_x = 0;
-  std::int64_t inner_w = 0;
-  if (!contracted.dims.empty()) {
-    inner_size = contracted.shape.back();
-    inner_x = contracted.x.back();
-    inner_w = contracted.w.back();
-    for (auto* list : {&contracted.shape, &contracted.x, &contracted.w}) list->pop_back();
-  }
+  // The sums of a row of the result grow together, because a sum alone would wait for its own last addition.
+  const Loop row = kept.take_last();
+  const Loop inner = contracted.take_last();
 
   return [=](const Launch& launch) {
     const auto store = make_store(launch);
     const auto multiply = [&](const auto& x_values, const auto& w_values) {
-      const std::int64_t count = element_count(kept.shape);
+      const std::int64_t row_count = element_count(kept.shape);
       const std::int64_t outer_count = element_count(contracted.shape);
-      for (std::int64_t i = 0; i < count; ++i) {
+      std::vector<double> sums(static_cast<std::size_t>(row.size));
+      for (std::int64_t i = 0; i < row_count; ++i) {
+        const std::int64_t bias_first = offset(i, kept.shape, kept.bias);
         const std::int64_t x_first = offset(i, kept.shape, kept.x);
         const std::int64_t w_first = offset(i, kept.shape, kept.w);
-        double sum = has_bias ? launch.operand(2)[offset(i, kept.shape, bias_strides)] : 0.0;
+        for (std::int64_t c = 0; c < row.size; ++c) {
+          sums[static_cast<std::size_t>(c)] = has_bias ? launch.operand(2)[bias_first + c * row.bias] : 0.0;
+        }
         for (std::int64_t j = 0; j < outer_count; ++j) {
           const std::int64_t x_start = x_first + offset(j, contracted.shape, contracted.x);
           const std::int64_t w_start = w_first + offset(j, contracted.shape, contracted.w);
-          for (std::int64_t k = 0; k < inner_size; ++k) {
-            sum += x_values[x_start + k * inner_x] * w_values[w_start + k * inner_w];
+          for (std::int64_t k = 0; k < inner.size; ++k) {
+            for (std::int64_t c = 0; c < row.size; ++c) {
+              sums[static_cast<std::size_t>(c)] += x_values[x_start + k * inner.x + c * row.x] *  //
+                                                   w_values[w_start + k * inner.w + c * row.w];
+            }
           }
         }
-        store(i, sum);
+        for (std::int64_t c = 0; c < row.size; ++c) store(i * row.size + c, sums[static_cast<std::size_t>(c)]);
       }
     };
     launch.with_operand(0, [&](const auto& x_values) {
