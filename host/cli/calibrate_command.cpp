@@ -6,6 +6,7 @@
 #include <string>
 
 #include "calibration/calibration.hpp"
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "cli/progress_bar.hpp"
 #include "cluster/cluster_file.hpp"

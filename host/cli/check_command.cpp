@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "cli/run_report.hpp"
 #include "files/exit_codes.hpp"
@@ -74,15 +75,6 @@ int check(const CheckArguments& arguments, CommandContext& context) {
 }
 
 }  // namespace
-
-int refuse_run(CommandContext& context, bool json, const std::string& reason, int exit_code) {
-  if (json) {
-    write_json(context.out, {{"ok", false}, {"error", reason}});
-  } else {
-    print_error(context.messages, reason);
-  }
-  return exit_code;
-}
 
 void add_check_command(CLI::App& app, CommandContext& context) {
   const auto [command, arguments] = add_command<CheckArguments>(

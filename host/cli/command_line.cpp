@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cli/commands.hpp"
+#include "cli/completion.hpp"
 #include "files/exit_codes.hpp"
 #include "files/text_format.hpp"
 #include "launch/launch_protocol.hpp"

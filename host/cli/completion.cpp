@@ -1,10 +1,11 @@
+#include "cli/completion.hpp"
+
 #include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
 #include <string_view>
 
-#include "cli/commands.hpp"
 #include "config/document.hpp"
 #include "config/sections.hpp"
 #include "files/file_io.hpp"

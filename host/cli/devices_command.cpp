@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "files/json.hpp"
 #include "files/text_format.hpp"

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "diagnosis/record_folder.hpp"
 #include "diagnosis/verdict.hpp"

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "files/json.hpp"
 #include "generate/evaluation.hpp"

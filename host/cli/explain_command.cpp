@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "cli/run_report.hpp"
 #include "compiler/program/step_variants.hpp"

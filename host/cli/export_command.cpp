@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "huggingface/export_model.hpp"
 #include "strata/error.hpp"

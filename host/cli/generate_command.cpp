@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "files/json.hpp"
 #include "generate/text_generation.hpp"

@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
+#include "cli/manual_pages.hpp"
 #include "config/sections.hpp"
 #include "files/text_format.hpp"
 

@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "huggingface/import_model.hpp"
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "files/file_io.hpp"
 #include "foreign/import_configuration.hpp"

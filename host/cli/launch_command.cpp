@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "huggingface/initial_values.hpp"
 #include "launch/launch.hpp"

@@ -1,8 +1,9 @@
+#include "cli/manual_pages.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <string_view>
 
-#include "cli/commands.hpp"
 #include "config/sections.hpp"
 
 namespace strata::host {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "files/file_io.hpp"
 #include "reports/curve_chart.hpp"

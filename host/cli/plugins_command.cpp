@@ -2,6 +2,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "config/sections.hpp"
 #include "conformance/conformance.hpp"

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <map>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "config/document.hpp"
 #include "files/file_io.hpp"

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "files/json.hpp"
 #include "files/text_format.hpp"

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_store.hpp"
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "files/exit_codes.hpp"
 #include "files/text_format.hpp"

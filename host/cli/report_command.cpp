@@ -10,6 +10,7 @@
 
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/checkpoint_store.hpp"
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "cli/html_page.hpp"
 #include "cli/run_report.hpp"

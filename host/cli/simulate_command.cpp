@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "files/file_io.hpp"
 #include "files/json.hpp"

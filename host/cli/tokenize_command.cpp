@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "cli/progress_bar.hpp"
 #include "files/text_format.hpp"

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "cli/run_reporter.hpp"
 #include "cluster/cluster_file.hpp"

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
 #include "files/exit_codes.hpp"
 #include "files/json.hpp"

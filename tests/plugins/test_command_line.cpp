@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "build_paths.hpp"
+#include "cli/command_arguments.hpp"
 #include "cli/command_line.hpp"
-#include "cli/commands.hpp"
 #include "config/sections.hpp"
 #include "sample_files.hpp"
 

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands.hpp"
+#include "cli/command_arguments.hpp"
 #include "loading/plugin_registry.hpp"
 #include "reports/program_summary.hpp"
 #include "setup/run_setup.hpp"
