@@ -149,8 +149,7 @@ int train(const RunSetup& setup, const TrainArguments& arguments, RunOutput& hel
                                        .mode = run.checkpoint_mode,
                                        .identity = preparation.start.identity,
                                        .tokenizer = preparation.tokenizer};
-  Trainer trainer(setup, preparation.source, checkpoints, nullptr, reporter, std::move(world));
-  trainer.choose_from(preparation.start.candidates);
+  Trainer trainer(setup, preparation.source, checkpoints, preparation.start.candidates, reporter, std::move(world));
   trainer.record_in(output / kDiagnosisName);
   if (reports) {
     reporter.know(facts_of(setup, trainer));

@@ -77,10 +77,10 @@ constexpr std::uint64_t kInterruptedAfter = 3;
 
 /// Trains and writes a checkpoint after the last step. \return its folder.
 std::filesystem::path train_to_checkpoint(const RunSetup& setup, const std::filesystem::path& folder,
-                                          std::uint64_t stop_after, const CheckpointReader* resume) {
+                                          std::uint64_t stop_after, const std::filesystem::path& resume = {}) {
   const DataSource data = random_data(setup);
   RunRecorder observer(stop_after);
-  Trainer(setup, data, {folder, 0, 0}, resume, observer).run();
+  Trainer(setup, data, {folder, 0, 0}, {resume}, observer).run();
   return observer.last_checkpoint();
 }
 
@@ -105,10 +105,9 @@ void require_equal_resumption(const RunConfiguration& configuration, PluginRegis
                               const std::string& description) {
   const TemporaryFolder folder;
   const RunSetup setup = prepare(configuration, plugins);
-  const std::filesystem::path whole = train_to_checkpoint(setup, folder.path() / "whole", kRunSteps, nullptr);
-  const std::filesystem::path stopped = train_to_checkpoint(setup, folder.path() / "parts", kInterruptedAfter, nullptr);
-  const CheckpointReader reader(stopped);
-  const std::filesystem::path resumed = train_to_checkpoint(setup, folder.path() / "parts", kRunSteps, &reader);
+  const std::filesystem::path whole = train_to_checkpoint(setup, folder.path() / "whole", kRunSteps);
+  const std::filesystem::path stopped = train_to_checkpoint(setup, folder.path() / "parts", kInterruptedAfter);
+  const std::filesystem::path resumed = train_to_checkpoint(setup, folder.path() / "parts", kRunSteps, stopped);
   const std::vector<std::string> differing = differing_files(whole, resumed);
   if (!differing.empty()) {
     throw CheckFailed(description + ": a run that is interrupted after step " + std::to_string(kInterruptedAfter) +

@@ -36,7 +36,7 @@ Pass run_pass(const RunSetup& setup, const DataSource& source, const CheckpointR
               const fs::path& folder, std::unique_ptr<World> world = nullptr) {
   RunRecorder recorder(checkpoint.run().step + steps);
   const CheckpointSettings settings{.directory = folder, .mode = CheckpointMode::foreground};
-  Trainer trainer(setup, source, settings, &checkpoint, recorder, std::move(world));
+  Trainer trainer(setup, source, settings, {checkpoint.directory()}, recorder, std::move(world));
   Pass pass;
   try {
     trainer.run();

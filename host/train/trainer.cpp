@@ -49,12 +49,7 @@ class Trainer::Rank {
         checkpoints_(*trainer.checkpoint_share_, rank_, speaks(), device, agreement_,
                      [this](const BufferSlice& slice, void* host) { training_->read(slice, host); }) {
     if (trainer.programs_.evaluation) evaluation_ = executor(*trainer.programs_.evaluation, device, communicator);
-    const auto begin_with = [this](const CheckpointReader* checkpoint) { begin(checkpoint); };
-    if (trainer.choice_) {
-      trainer.choice_->settle(agreement_, rank_, begin_with);
-    } else {
-      begin(trainer.resume_);
-    }
+    trainer.choice_->settle(agreement_, rank_, [this](const CheckpointReader* checkpoint) { begin(checkpoint); });
     const auto prepare = [&] {
       trainer.observer_.prepare();
       trainer.prepare_store();
@@ -118,7 +113,7 @@ class Trainer::Rank {
   }
 
   void begin(const CheckpointReader* checkpoint) {
-    if (trainer_.choice_) trainer_.begin(checkpoint);
+    trainer_.begin(checkpoint);
     if (checkpoint != nullptr) health_.restore(checkpoint->run().health.value_or(HealthState{}));
     restore(checkpoint);
   }
@@ -183,8 +178,8 @@ class Trainer::Rank {
   void tell_start(bool evaluates) {
     RunStart start{trainer_.start_.step, evaluates, {}, health_.state().rewinds, {}};
     if (trainer_.resume_ != nullptr) start.checkpoint = trainer_.resume_->directory();
-    if (trainer_.choice_) start.remarks = trainer_.choice_->skipped();
-    start.remarks.insert(start.remarks.end(), trainer_.start_remarks_.begin(), trainer_.start_remarks_.end());
+    start.remarks = trainer_.choice_->skipped();
+    if (trainer_.dropped_) start.remarks.push_back(*trainer_.dropped_);
     const auto tell = [&] { trainer_.observer_.started(start); };
     agreement_.work_together(speaks() ? tell : std::function<void()>());
   }

@@ -108,20 +108,18 @@ struct DataPosition {
 /// Trains all ranks of this process, each on its own thread: steps, evaluations and checkpoints.
 class Trainer {
  public:
-  /// Compiles, and checks that checkpoints can be written. `resume`: the checkpoint to continue from, or null. `world`:
-  /// the ranks of the run; null: made from the setup. All references outlive the trainer. \throws ConfigurationError if
-  /// the run is impossible.
+  /// Compiles, and checks that checkpoints can be written. run() continues from the first of `candidates` that all
+  /// processes can read. Only the candidates of the process with the first rank count; without any, or if the first one
+  /// is empty, the run starts anew. `world`: the ranks of the run; null: made from the setup. All references outlive
+  /// the trainer. \throws ConfigurationError if the run is impossible.
   Trainer(const RunSetup& setup, const DataSource& source, CheckpointSettings checkpoints,
-          const CheckpointReader* resume, TrainingObserver& observer, std::unique_ptr<World> world = nullptr);
+          std::vector<std::filesystem::path> candidates, TrainingObserver& observer,
+          std::unique_ptr<World> world = nullptr);
 
   [[nodiscard]] const TrainingPrograms& programs() const { return programs_; }
   [[nodiscard]] const World& world() const { return *world_; }
-  /// The result of find_remarks(), and what a resumed run drops of its checkpoint.
+  /// The result of find_remarks().
   [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
-
-  /// Lets run() continue from the first of `candidates` that all processes can read. Only the candidates of the process
-  /// with the first rank count. Every process calls it, or none does.
-  void choose_from(std::vector<std::filesystem::path> candidates);
 
   /// Lets the ranks write records of what they do to `folder` if one of them hangs or fails.
   void record_in(std::filesystem::path folder) { record_folder_ = std::move(folder); }
@@ -156,8 +154,6 @@ class Trainer {
   /// Prepares the folder of the checkpoints, and checks that there is space for them. How much is needed depends on the
   /// step at which the run starts.
   void prepare_store() const;
-  /// Continues from resume_, unless it is null.
-  void resume();
   /// Continues from `checkpoint`, the one that the ranks choose, or starts anew if it is null. Thread-safe.
   void begin(const CheckpointReader* checkpoint);
   /// Prepares the reading of data, which depends on the start on which the ranks agreed.
@@ -188,9 +184,9 @@ class Trainer {
 
   const RunSetup& setup_;
   const DataSource& source_;
-  const CheckpointReader* resume_;
-  /// Null if resume_ is given.
   std::unique_ptr<ResumeChoice> choice_;
+  /// The one that the ranks chose. Null: none.
+  const CheckpointReader* resume_ = nullptr;
   /// Guards begin() and note_data_failure().
   std::mutex mutex_;
   /// Path of the checkpoint that begin() was called with last, "" without one.
@@ -201,8 +197,8 @@ class Trainer {
   std::filesystem::path record_folder_;
   TrainingPrograms programs_;
   std::vector<std::string> remarks_;
-  /// Those of them that only the choice of the checkpoint made known.
-  std::vector<std::string> start_remarks_;
+  /// What the run drops of its checkpoint.
+  std::optional<std::string> dropped_;
   CheckpointSettings checkpoints_;
   CheckpointStore store_;
   CheckpointPlan checkpoint_plan_;

@@ -23,7 +23,7 @@ bool Trainer::offer_earlier(std::uint64_t step, const std::optional<std::uint64_
   const bool at_start = has_none && !rewound_to;
   if (at_start && resume_ != nullptr) candidates.push_back(resume_->directory());
   const bool can = at_start || !candidates.empty();
-  if (can) choose_from(std::move(candidates));
+  if (can) choice_ = std::make_unique<ResumeChoice>(std::move(candidates));
   return can;
 }
 

@@ -14,10 +14,11 @@
 namespace strata::host {
 
 Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSettings checkpoints,
-                 const CheckpointReader* resume, TrainingObserver& observer, std::unique_ptr<World> world)
+                 std::vector<std::filesystem::path> candidates, TrainingObserver& observer,
+                 std::unique_ptr<World> world)
     : setup_(setup),
       source_(source),
-      resume_(resume),
+      choice_(std::make_unique<ResumeChoice>(std::move(candidates))),
       observer_(observer),
       world_(world ? std::move(world) : setup.make_world()),
       checkpoints_(std::move(checkpoints)),
@@ -52,11 +53,10 @@ void Trainer::prepare() {
   summary_.planned_offload = programs_.planned_offload();
   summary_.offload_peak.resize(summary_.planned_offload.size());
   if (setup_.initial) checkpoint_share_->base = setup_.initial->directory();
-  resume();
   make_readers();
   if (checkpoints_.tokenizer) {
     model_files_ = checkpoints_.tokenizer;
-  } else if (resume_ == nullptr && setup_.initial) {
+  } else if (setup_.initial) {
     model_files_ = std::make_shared<const ModelFiles>(setup_.initial->model_files());
   }
 }
@@ -90,29 +90,19 @@ void Trainer::prepare_store() const {
                   .base = has_base ? resume_->directory() : std::filesystem::path{}});
 }
 
-void Trainer::choose_from(std::vector<std::filesystem::path> candidates) {
-  choice_ = std::make_unique<ResumeChoice>(std::move(candidates));
-}
-
-void Trainer::resume() {
-  if (resume_ == nullptr) return;
-  require_same_run(setup_, source_, *resume_);
-  if (const auto remark = find_dropped(*resume_, checkpoint_plan_)) remarks_.push_back(*remark);
-  if (!checkpoints_.tokenizer) model_files_ = std::make_shared<const ModelFiles>(resume_->model_files());
-  checkpoint_share_->base = resume_->directory();
-  start_ = {resume_->run().step, resume_->run().samples, resume_->run().evaluation_due};
-  summary_.step = start_.step;
-}
-
 void Trainer::begin(const CheckpointReader* checkpoint) {
   const std::lock_guard lock(mutex_);
   const std::string path = checkpoint == nullptr ? "" : checkpoint->directory().string();
   if (begun_ == path) return;
   begun_ = path;
   resume_ = checkpoint;
-  const std::size_t told = remarks_.size();
-  resume();
-  start_remarks_.assign(remarks_.begin() + static_cast<std::ptrdiff_t>(told), remarks_.end());
+  if (resume_ == nullptr) return;
+  require_same_run(setup_, source_, *resume_);
+  dropped_ = find_dropped(*resume_, checkpoint_plan_);
+  if (!checkpoints_.tokenizer) model_files_ = std::make_shared<const ModelFiles>(resume_->model_files());
+  checkpoint_share_->base = resume_->directory();
+  start_ = {resume_->run().step, resume_->run().samples, resume_->run().evaluation_due};
+  summary_.step = start_.step;
 }
 
 void Trainer::start_reading() {

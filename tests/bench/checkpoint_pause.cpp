@@ -63,7 +63,7 @@ Pause measure(const RunSetup& setup, CheckpointMode mode, const Disk& disk, cons
   const DataSource source = setup.open_data();
   RunRecorder recorder;
   const CheckpointSettings settings{folder, setup.configuration.run.checkpoint_every, 1, mode, &disk};
-  Trainer(setup, source, settings, nullptr, recorder).run();
+  Trainer(setup, source, settings, {}, recorder).run();
   std::vector<double> pauses;
   std::vector<double> waits;
   std::vector<double> writes;

@@ -35,7 +35,7 @@ class CudaTraining : public ::testing::Test {
     const DataSource source = setup.open_data();
     RunRecorder result;
     const CheckpointSettings checkpoints{folder_.path() / ("checkpoints" + std::to_string(runs_++)), 0, 0};
-    Trainer(setup, source, checkpoints, nullptr, result).run();
+    Trainer(setup, source, checkpoints, {}, result).run();
     return result;
   }
 

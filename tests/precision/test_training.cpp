@@ -30,11 +30,9 @@ class PrecisionTraining : public ::testing::Test {
         parse_configuration(test::small_configuration(folder_), "small.toml", {all, "device.threads=1"});
     const RunSetup setup = prepare(parsed, registry_);
     const DataSource source = setup.open_data();
-    std::unique_ptr<CheckpointReader> from;
-    if (!resume.empty()) from = std::make_unique<CheckpointReader>(resume);
     RunRecorder result(stop_after);
     const fs::path checkpoints = folder_.path() / ("checkpoints" + std::to_string(runs_++));
-    Trainer(setup, source, {checkpoints, 0, 0}, from.get(), result).run();
+    Trainer(setup, source, {checkpoints, 0, 0}, {resume}, result).run();
     return result;
   }
 

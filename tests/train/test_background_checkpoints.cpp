@@ -55,11 +55,9 @@ class BackgroundCheckpoints : public ::testing::Test {
     overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
     const RunSetup setup = prepare(parse_configuration(configuration_, "small.toml", overrides), registry_);
     const DataSource source = setup.open_data();
-    std::unique_ptr<CheckpointReader> resume;
-    if (!options.resume.empty()) resume = std::make_unique<CheckpointReader>(options.resume);
     const CheckpointSettings settings{folder_.path() / options.folder, options.every, options.keep, options.mode,
                                       &disk};
-    return Trainer(setup, source, settings, resume.get(), watcher).run();
+    return Trainer(setup, source, settings, {options.resume}, watcher).run();
   }
   [[nodiscard]] std::vector<std::string> names(const std::string& folder = "run") const {
     std::vector<std::string> found;

@@ -70,12 +70,12 @@ TEST_F(DataFailureTest, ARunThatLosesItsDataEndsWithACheckpointToGoOnFrom) {
   const RunSetup whole_setup = setup(text_, {"run.steps=20"});
   const DataSource whole_source = whole_setup.open_data();
   Saboteur whole({});
-  Trainer(whole_setup, whole_source, checkpoints("whole"), nullptr, whole).run();
+  Trainer(whole_setup, whole_source, checkpoints("whole"), {}, whole).run();
 
   const RunSetup broken_setup = setup(text_, {"run.steps=20"});
   const DataSource broken_source = broken_setup.open_data();
   Saboteur broken(text_);
-  Trainer trainer(broken_setup, broken_source, checkpoints("parts"), nullptr, broken);
+  Trainer trainer(broken_setup, broken_source, checkpoints("parts"), {}, broken);
   const std::string message = message_of<RuntimeError>([&] { trainer.run(); });
   ASSERT_EQ(broken.checkpoints.size(), 1U);
   const CheckpointReader checkpoint(broken.checkpoints.front().path);
@@ -92,7 +92,7 @@ TEST_F(DataFailureTest, ARunThatLosesItsDataEndsWithACheckpointToGoOnFrom) {
   const RunSetup rest_setup = setup(text_, {"run.steps=20"});
   const DataSource rest_source = rest_setup.open_data();
   Saboteur rest({});
-  Trainer(rest_setup, rest_source, checkpoints("parts"), &checkpoint, rest).run();
+  Trainer(rest_setup, rest_source, checkpoints("parts"), {checkpoint.directory()}, rest).run();
   std::vector<double> joined = broken.losses;
   joined.insert(joined.end(), rest.losses.begin(), rest.losses.end());
   EXPECT_EQ(joined, whole.losses);
@@ -115,8 +115,7 @@ TEST_F(DataFailureTest, AllProcessesEndIfOneOfThemCannotRead) {
   const auto run = [&](int rank, Saboteur& observer) {
     const RunSetup& own = setups[static_cast<std::size_t>(rank)];
     const DataSource source = own.open_data();
-    Trainer trainer(own, source, checkpoints("common"), nullptr, observer,
-                    std::make_unique<ProcessOfOneRank>(whole, rank));
+    Trainer trainer(own, source, checkpoints("common"), {}, observer, std::make_unique<ProcessOfOneRank>(whole, rank));
     messages[static_cast<std::size_t>(rank)] = message_of<RuntimeError>([&] { trainer.run(); });
   };
   std::thread process([&] { run(1, second); });
@@ -136,7 +135,7 @@ TEST_F(DataFailureTest, DataThatFailsBeforeTheFirstStepLeavesNoCheckpoint) {
   const DataSource source = broken.open_data();
   fs::resize_file(text_, 10);
   Saboteur observer({});
-  Trainer trainer(broken, source, checkpoints("none"), nullptr, observer);
+  Trainer trainer(broken, source, checkpoints("none"), {}, observer);
   EXPECT_THAT(message_of<RuntimeError>([&] { trainer.run(); }),
               HasSubstr("the data of step 1 cannot be read: dataset 'text': hook 'read': '"));
   EXPECT_TRUE(observer.checkpoints.empty());
@@ -148,7 +147,7 @@ TEST_F(DataFailureTest, AnEvaluationThatCannotReadEndsTheRunLikewise) {
   const DataSource source = broken.open_data();
   fs::resize_file(text_, fs::file_size(text_) - 30);
   Saboteur observer({});
-  Trainer trainer(broken, source, checkpoints("evaluated"), nullptr, observer);
+  Trainer trainer(broken, source, checkpoints("evaluated"), {}, observer);
   EXPECT_THAT(message_of<RuntimeError>([&] { trainer.run(); }),
               HasSubstr("the data of the evaluation after step 3 cannot be read: dataset 'text': hook 'read': '"));
   ASSERT_EQ(observer.checkpoints.size(), 1U);
@@ -159,9 +158,9 @@ TEST_F(DataFailureTest, AnEvaluationThatCannotReadEndsTheRunLikewise) {
   const RunSetup mended = setup(text_, {"run.eval_every=3", "run.steps=6"});
   const DataSource whole_source = mended.open_data();
   Saboteur whole({});
-  Trainer(mended, whole_source, checkpoints("whole"), nullptr, whole).run();
+  Trainer(mended, whole_source, checkpoints("whole"), {}, whole).run();
   Saboteur rest({});
-  Trainer(mended, whole_source, checkpoints("evaluated"), &checkpoint, rest).run();
+  Trainer(mended, whole_source, checkpoints("evaluated"), {checkpoint.directory()}, rest).run();
   EXPECT_EQ(rest.losses, (std::vector<double>{whole.losses.begin() + 3, whole.losses.end()}));
 }
 
@@ -189,9 +188,8 @@ TEST_F(DataFailureTest, OtherDataNeedsPermission) {
     overrides.insert(overrides.end(), more.begin(), more.end());
     const RunSetup own = setup(text_, overrides);
     const DataSource source = own.open_data();
-    const auto checkpoint = resume.empty() ? nullptr : std::make_unique<CheckpointReader>(resume);
     Saboteur observer({});
-    Trainer(own, source, checkpoints("data"), checkpoint.get(), observer).run();
+    Trainer(own, source, checkpoints("data"), {resume}, observer).run();
     return observer.last_checkpoint();
   };
   const std::string text = test::small_text();

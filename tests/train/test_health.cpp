@@ -100,9 +100,8 @@ class Health : public ::testing::TestWithParam<Stack> {
              const fs::path& resume = {}) {
     const RunSetup setup = prepare(configuration(settings), registry_);
     const DataSource source = setup.open_data();
-    const auto checkpoint = resume.empty() ? nullptr : std::make_unique<CheckpointReader>(resume);
     const CheckpointSettings checkpoints{folder_.path() / folder, setup.configuration.run.checkpoint_every, 0};
-    Trainer(setup, source, checkpoints, checkpoint.get(), recorder).run();
+    Trainer(setup, source, checkpoints, {resume}, recorder).run();
   }
 
   /// Compares a run that left out the update of the bad step with one to that step, which goes on after it.

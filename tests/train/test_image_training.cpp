@@ -43,9 +43,8 @@ class ImageTraining : public ::testing::Test {
     RunSetup setup = prepare(parse_configuration(configuration_, "images.toml", overrides), registry_);
     if (f64) setup.float_type = DType::f64;
     const DataSource source = setup.open_data();
-    const auto checkpoint = resume.empty() ? nullptr : std::make_unique<CheckpointReader>(resume);
     RunRecorder recorder;
-    Trainer(setup, source, {folder_.path() / std::to_string(runs_++), 0, 0}, checkpoint.get(), recorder).run();
+    Trainer(setup, source, {folder_.path() / std::to_string(runs_++), 0, 0}, {resume}, recorder).run();
     return recorder;
   }
 

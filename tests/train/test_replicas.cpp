@@ -23,11 +23,9 @@ class Replicas : public ::testing::Test {
                                     {"strategy=[" + strategies + "]", "device.plugin=reference", micro_batch}),
                 registry_);
     const DataSource source = setup.open_data();
-    std::unique_ptr<CheckpointReader> reader;
-    if (!resume.empty()) reader = std::make_unique<CheckpointReader>(resume);
     RunRecorder recorder(stop_after);
     const CheckpointSettings checkpoints{folder_.path() / std::to_string(runs_++), 0, 0};
-    Trainer trainer(setup, source, checkpoints, reader.get(), recorder);
+    Trainer trainer(setup, source, checkpoints, {resume}, recorder);
     trainer.run();
     return recorder;
   }

@@ -63,11 +63,9 @@ class TrainerTest : public ::testing::Test {
     RunSetup setup = prepare(parse_configuration(configuration_, "small.toml", overrides), registry_);
     if (options.f64) setup.float_type = DType::f64;
     const DataSource source = setup.open_data();
-    std::unique_ptr<CheckpointReader> resume;
-    if (!options.resume.empty()) resume = std::make_unique<CheckpointReader>(options.resume);
     Result result(options.stop_after);
     const CheckpointSettings checkpoints{folder_.path() / options.folder, setup.configuration.run.checkpoint_every, 0};
-    Trainer trainer(setup, source, checkpoints, resume.get(), result);
+    Trainer trainer(setup, source, checkpoints, {options.resume}, result);
     result.summary = trainer.run();
     return result;
   }

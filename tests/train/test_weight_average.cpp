@@ -48,11 +48,9 @@ class WeightAverage : public ::testing::Test {
                      "batch.global=12", "optimizer.schedule={kind=\"constant\"}"}),
                 registry_);
     const DataSource source = setup.open_data();
-    std::unique_ptr<CheckpointReader> reader;
-    if (!options.resume.empty()) reader = std::make_unique<CheckpointReader>(options.resume);
     EvaluationRecorder recorder(options.stop_after);
     const CheckpointSettings checkpoints{folder_.path() / std::to_string(runs_++), 0, 0};
-    Trainer trainer(setup, source, checkpoints, reader.get(), recorder);
+    Trainer trainer(setup, source, checkpoints, {options.resume}, recorder);
     const TrainingSummary summary = trainer.run();
     EXPECT_EQ(summary.planned_peak_bytes, summary.arena_peak_bytes) << options.strategies;
     return recorder;

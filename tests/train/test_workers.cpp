@@ -18,6 +18,8 @@ using ::testing::HasSubstr;
 
 struct WorkerRecorder : RunRecorder {
   using RunRecorder::RunRecorder;
+  void started(const RunStart& start) override { remarks = start.remarks; }
+
   std::vector<std::string> remarks;
 };
 
@@ -31,13 +33,9 @@ class Workers : public ::testing::Test {
                                     {"strategy=[" + strategies + "]", "device.plugin=reference", micro_batch}),
                 registry_);
     const DataSource source = setup.open_data();
-    std::unique_ptr<CheckpointReader> reader;
-    if (!resume.empty()) reader = std::make_unique<CheckpointReader>(resume);
     WorkerRecorder recorder(stop_after);
     const CheckpointSettings checkpoints{folder_.path() / std::to_string(runs_++), 0, 0};
-    Trainer trainer(setup, source, checkpoints, reader.get(), recorder);
-    recorder.remarks = trainer.remarks();
-    trainer.run();
+    Trainer(setup, source, checkpoints, {resume}, recorder).run();
     return recorder;
   }
 

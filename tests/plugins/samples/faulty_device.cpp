@@ -80,9 +80,9 @@ class FaultyDevice final : public strata::HostMemoryDevice {
   void copy_to_host(strata::StreamKind stream, void* host, const void* device, std::int64_t bytes) override {
     if (fault_ == "copy_to_host") throw std::out_of_range("too far");
     HostMemoryDevice::copy_to_host(stream, host, device, bytes);
-    // Of a whole process, one bit of the first large copy.
+    // Of a whole process, one bit of the first copy that is larger than what ranks agree about.
     static std::atomic<bool> has_flipped{false};
-    if (fault_ == "a bit flips" && bytes >= 128 && !has_flipped.exchange(true))
+    if (fault_ == "a bit flips" && bytes >= 4096 && !has_flipped.exchange(true))
       *static_cast<unsigned char*>(host) ^= 1U;
   }
 
