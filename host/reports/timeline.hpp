@@ -81,6 +81,8 @@ struct Timeline {
   std::vector<StageTimeline> stages;
   std::vector<TimelineMessage> messages;
   double makespan = 0;
+  /// True if messages and other communication take time.
+  bool times_communication = false;
 
   /// Total idle time of all stages divided by their total busy time.
   [[nodiscard]] double bubble_fraction() const;

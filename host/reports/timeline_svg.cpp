@@ -241,8 +241,9 @@ class Drawing {
       out_ << R"(<path class="grid" d="M)" << x << ',' << top_ << " V" << bottom_ - 4 << "\"/>\n";
       picture_.text(x, bottom_ + 10, "ink label middle x-tick", tick.text);
     }
+    const std::string unit = "time, in forward passes of an average chunk";
     picture_.text(kMargin, bottom_ + 30, "ink label",
-                  "time, in forward passes of an average chunk; messages and communication take none");
+                  timeline_.times_communication ? unit : unit + "; messages and communication take none");
   }
 
   void lane(std::size_t stage) {

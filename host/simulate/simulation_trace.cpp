@@ -55,6 +55,7 @@ double mean_forward(const Timeline& timeline) {
 SimulatedTimeline simulated_timeline(const Simulation& simulation, const std::vector<TimedProgram>& programs) {
   SimulatedTimeline result;
   Timeline& timeline = result.timeline;
+  timeline.times_communication = true;
   timeline.stages.resize(programs.size());
   for (const SimulatedWork& work : simulation.works) {
     if (work.stream != SimulatedWork::Stream::compute) continue;
