@@ -93,6 +93,35 @@ def mixture_torch(row):
     return transformers.MixtralForCausalLM(config), dict(input_ids=ids, labels=ids)
 
 
+def vit_data(folder, row):
+    """A folder of PNG files for each of two classes, with random pixels."""
+    import os
+    import struct
+    import zlib
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    side = row["image"]
+    for index in range(DOCUMENTS):
+        place = folder / "images" / str(index % 2)
+        place.mkdir(parents=True, exist_ok=True)
+        pixels = b"".join(b"\0" + os.urandom(3 * side) for _ in range(side))
+        (place / f"{index}.png").write_bytes(
+            b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(pixels, 0)) + chunk(b"IEND", b""))
+
+
+def vit_torch(row):
+    import torch
+    import transformers
+    config = transformers.ViTConfig(hidden_size=384, num_hidden_layers=12, num_attention_heads=6, intermediate_size=1536,
+                                    image_size=row["image"], num_labels=2)
+    images = torch.randn(row["batch"], 3, row["image"], row["image"])
+    return (transformers.ViTForImageClassification(config),
+            dict(pixel_values=images, labels=torch.randint(2, (row["batch"],))))
+
+
 MODELS = {
     "bert": {"name": "BERT-base, two classes", "vocab": 30522, "length": 128, "batch": 8, "data": bert_data, "torch": bert_torch,
              "tables": '[model]\nplugin = "bert"\nsize = "bert-base"\nvocab = 30522\ncontext = {length}\nclasses = 2\n'
@@ -108,6 +137,10 @@ MODELS = {
                 "tables": '[model]\nplugin = "mixture"\nlayers = 6\nheads = 8\nembed = 512\nffn = 1024\nexperts = 8\nchoices = 2\n'
                           'normalize = "yes"\nvocab = 32000\ncontext = {length}\n'
                           '[data]\nplugin = "tokens"\npath = "{folder}/tokens"\nvalidation = 0.0\n'},
+    "vit": {"name": "ViT-S/16, 224 x 224", "image": 224, "batch": 8, "data": vit_data, "torch": vit_torch,
+            "tables": '[model]\nplugin = "vit"\nsize = "vit-s-16"\nimage = {image}\n'
+                      '[data]\nplugin = "images"\nformat = "folder"\npaths = ["{folder}/images"]\nclasses = 2\n'
+                      'height = {image}\nwidth = {image}\n'},
 }
 
 
