@@ -44,7 +44,9 @@ OptionValues common_options(ImportedRun& run) {
 /// The experts of a mixture, which has the other options of Llama.
 void read_megatron_experts(ImportedRun& run, OptionValues& options) {
   ForeignSettings& settings = run.settings;
-  options["experts"] = settings.integer({"num-experts"}).value_or(0);
+  const std::int64_t experts = settings.integer({"num-experts"}).value_or(0);
+  if (experts < 1) settings.refuse("num-experts", "a number of at least 1, or no argument");
+  options["experts"] = experts;
   options["choices"] = settings.integer({"moe-router-topk"}).value_or(2);
   if (const auto ffn = settings.integer({"moe-ffn-hidden-size"})) options["ffn"] = *ffn;
   if (const auto ffn = settings.integer({"moe-shared-expert-intermediate-size"})) options["shared_ffn"] = *ffn;
