@@ -101,8 +101,11 @@ std::int64_t size_of_model(const DatasetRequest& request, const std::string& dim
 
 void add_text_ends(std::vector<OptionSpecification>& options) {
   constexpr double kLargest = std::numeric_limits<std::int32_t>::max();
-  options.push_back(option::integer("end_token", 1, 0, kLargest, "The token that ends both sequences."));
-  options.push_back(option::integer("start_token", 0, 0, kLargest, "The first token of the decoder, and the padding."));
+  options.push_back(option::with_role(
+      OptionRole::text_end, option::integer("end_token", 1, 0, kLargest, "The token that ends both sequences.")));
+  options.push_back(option::with_role(
+      OptionRole::text_begin,
+      option::integer("start_token", 0, 0, kLargest, "The first token of the decoder, and the padding.")));
 }
 
 void require_tokens(const std::vector<std::string>& names, const Options& options, const DatasetRequest& request) {
