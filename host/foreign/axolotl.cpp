@@ -30,6 +30,9 @@ constexpr std::array kKnownModels{KnownModel{"llama-2-7b", "llama", "llama2-7b"}
                                   KnownModel{"gemma-2-2b", "llama", "gemma2-2b"},
                                   KnownModel{"gemma-3-1b", "llama", "gemma3-1b"},
                                   KnownModel{"gemma-2b", "llama", "gemma-2b"},
+                                  KnownModel{"mixtral-8x7b", "mixture", "mixtral-8x7b"},
+                                  KnownModel{"olmoe-1b-7b", "mixture", "olmoe-1b-7b"},
+                                  KnownModel{"qwen3-30b-a3b", "mixture", "qwen3-30b-a3b"},
                                   KnownModel{"gpt2-medium", "gpt2", "gpt2-355m"},
                                   KnownModel{"gpt2-large", "gpt2", "gpt2-774m"},
                                   KnownModel{"gpt2-xl", "gpt2", "gpt2-1558m"},
@@ -51,7 +54,7 @@ void read_axolotl_model(ImportedRun& run) {
     settings.refuse(
         "base_model",
         "a folder of Hugging Face on this machine, or the name of a model whose size a plugin knows, such as "
-        "Llama-2-7b, Llama-3.1-8B, Mistral-7B or gpt2");
+        "Llama-2-7b, Llama-3.1-8B, Mistral-7B, Mixtral-8x7B or gpt2");
   }
   run.set_model(known->plugin, {{"size", std::string(known->size)}, {"context", context}});
   settings.remark("base_model", "the size is known, its values are not here: model.from = \"FOLDER\" begins with them");

@@ -34,26 +34,25 @@ std::int64_t checked(std::int64_t size) {
 /// Ranks that share a batch, from all that the file says.
 std::int64_t data_ranks(ImportedRun& run) {
   ForeignLayout& layout = run.layout;
-  for (const std::int64_t each : {layout.pipeline, layout.context, layout.tensor, layout.replicas, layout.micro,
-                                  layout.ranks.value_or(1), layout.accumulated.value_or(1)}) {
+  for (const std::int64_t each : {layout.pipeline, layout.context, layout.tensor, layout.replicas, layout.expert,
+                                  layout.micro, layout.ranks.value_or(1), layout.accumulated.value_or(1)}) {
     checked(each);
   }
   // Products of two of them fit into an integer.
   const std::int64_t model = checked(layout.pipeline * layout.context) * layout.tensor;
-  checked(checked(model) * layout.replicas);
+  const std::int64_t least = checked(checked(checked(model) * layout.replicas) * layout.expert);
   if (!layout.ranks) {
     const std::int64_t step = layout.micro * layout.accumulated.value_or(1);
     const bool is_known = layout.global && layout.accumulated && *layout.global % step == 0;
-    layout.ranks = is_known ? *layout.global / step * model : model * layout.replicas;
+    layout.ranks = is_known ? *layout.global / step * model : least;
     if (!is_known) {
       run.settings.remark_on_file("number of devices", "the file does not say it; " + std::to_string(*layout.ranks) +
                                                            " is the least. --ranks gives another");
     }
   }
-  if (*layout.ranks % (model * layout.replicas) != 0 || *layout.ranks == 0) {
+  if (*layout.ranks % least != 0 || *layout.ranks == 0) {
     throw mismatch("number of devices", "found " + std::to_string(*layout.ranks) + "; accepted: multiples of " +
-                                            std::to_string(model * layout.replicas) +
-                                            ", the product of the degrees of parallelism");
+                                            std::to_string(least) + ", the product of the degrees of parallelism");
   }
   return *layout.ranks / model;
 }
@@ -75,11 +74,13 @@ void add_data_axis(ImportedRun& run, std::int64_t replicas) {
   ForeignLayout& layout = run.layout;
   if (layout.zero_stage == 0) return add_axis(run.configuration, "ddp", replicas, {});
   OptionValues options = layout.zero_options;
-  const bool shards_context = layout.shards_over_context && layout.context > 1;
+  std::vector<std::string> others;
+  if (layout.shards_over_context && layout.context > 1) others.emplace_back("cp");
+  if (layout.expert > 1) others.emplace_back("ep");
   options["stage"] = layout.zero_stage;
   options["size"] = replicas / layout.replicas;
   if (layout.replicas > 1) options["replicate"] = layout.replicas;
-  if (shards_context) options["also_over"] = std::vector<std::string>{"cp"};
+  if (!others.empty()) options["also_over"] = others;
   add_strategy(run.configuration, "zero", std::move(options));
 }
 
@@ -139,7 +140,8 @@ void complete_run(ImportedRun& run) {
   set_batch(run, replicas);
   set_defaults(run);
   add_axis(configuration, "pipeline", layout.pipeline, layout.pipeline_options);
-  add_data_axis(run, replicas);
+  add_data_axis(run, replicas / layout.expert);
+  add_axis(configuration, "expert", layout.expert, {});
   add_axis(configuration, "context", layout.context, layout.context_options);
   add_axis(configuration, "tensor", layout.tensor, layout.tensor_options);
   if (layout.lora) add_strategy(configuration, "lora", *layout.lora);

@@ -25,6 +25,8 @@ struct ForeignLayout {
   std::int64_t pipeline = 1;
   std::int64_t context = 1;
   std::int64_t tensor = 1;
+  /// Ranks that share the experts of a mixture. They are a part of those that share the batch.
+  std::int64_t expert = 1;
   OptionValues pipeline_options;
   OptionValues context_options;
   OptionValues tensor_options;

@@ -41,6 +41,30 @@ OptionValues common_options(ImportedRun& run) {
   return options;
 }
 
+/// The experts of a mixture, which has the other options of Llama.
+void read_megatron_experts(ImportedRun& run, OptionValues& options) {
+  ForeignSettings& settings = run.settings;
+  const std::int64_t experts = settings.integer({"num-experts"}).value_or(0);
+  if (experts < 1) settings.refuse("num-experts", "a number of at least 1, or no argument");
+  options["experts"] = experts;
+  options["choices"] = settings.integer({"moe-router-topk"}).value_or(2);
+  if (const auto ffn = settings.integer({"moe-ffn-hidden-size"})) options["ffn"] = *ffn;
+  if (const auto ffn = settings.integer({"moe-shared-expert-intermediate-size"})) options["shared_ffn"] = *ffn;
+  if (settings.flag({"moe-router-pre-softmax"})) options["normalize"] = std::string("no");
+  const std::string scores = settings.text({"moe-router-score-function"});
+  if (!scores.empty()) options["scores"] = scores;
+  if (const auto weight = settings.number({"moe-z-loss-coeff"})) options["z_loss"] = *weight;
+  const std::string balance = settings.text({"moe-router-load-balancing-type"});
+  const double weight = settings.number({"moe-aux-loss-coeff"}).value_or(0);
+  if ((balance.empty() || balance.ends_with("aux_loss")) && weight > 0) {
+    options["balance_loss"] = weight;
+    settings.remark("moe-aux-loss-coeff", "model.balance_loss is that of a sequence, not of a batch");
+  }
+  options.erase("mlp_bias");
+  run.layout.expert = settings.integer({"expert-model-parallel-size"}).value_or(1);
+  run.set_model("mixture", options);
+}
+
 void read_megatron_llama(ImportedRun& run) {
   ForeignSettings& settings = run.settings;
   OptionValues options = common_options(run);
@@ -61,6 +85,7 @@ void read_megatron_llama(ImportedRun& run) {
     settings.remark_on_file("normalization", "the llama model has root mean square norms, not LayerNorm");
   }
   if (!settings.flag({"swiglu"})) settings.remark_on_file("swiglu", "the llama model has a gated feed-forward block");
+  if (settings.has("num-experts")) return read_megatron_experts(run, options);
   run.set_model("llama", options);
 }
 
@@ -68,6 +93,7 @@ void read_megatron_gpt2(ImportedRun& run) {
   ForeignSettings& settings = run.settings;
   OptionValues options = common_options(run);
   options["dropout"] = settings.number({"hidden-dropout"}).value_or(0.1);
+  if (settings.has("num-experts")) settings.refuse("num-experts", "no argument: the gpt2 model has no experts");
   const auto embed = std::get<std::int64_t>(options["embed"]);
   if (const auto ffn = settings.integer({"ffn-hidden-size"}); ffn && *ffn / 4 != embed) {
     settings.remark("ffn-hidden-size", "the gpt2 model's feed-forward block is four times as wide as its stream");
@@ -218,7 +244,6 @@ ImportReasons import_megatron(ImportedRun& run) {
   } else {
     read_megatron_gpt2(run);
   }
-  if (settings.has("num-experts")) settings.refuse("num-experts", "no argument: there are no models with experts");
   read_megatron_optimizer(run);
   read_megatron_recompute(run);
   read_megatron_run(run);
@@ -228,6 +253,9 @@ ImportReasons import_megatron(ImportedRun& run) {
   }
   return {{"fp8", "no products in fp8; they are in bf16"},
           {"rampup-batch-size", "batch.global is the same in every step"},
+          {"moe-token-dispatcher", "tokens are gathered, and no token is dropped"},
+          {"moe-grouped-gemm", "the device chooses its kernels"},
+          {"moe-router-load-balancing-type", "model.balance_loss is the loss of the balance"},
           {"lr-decay", "a decay ends with the run: run.steps"},
           {"decoupled", "[[optimizer.group]] gives parameters another lr_factor"},
           {"init-method-std", "the model's plugin chooses its initial values"},

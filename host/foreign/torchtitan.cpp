@@ -176,7 +176,7 @@ ImportReasons import_torchtitan(ImportedRun& run) {
   return {
       {"parallelism.enable_async_tensor_parallel", "tensor.overlap_chunks overlaps products with collectives"},
       {"parallelism.pipeline_parallel_layers", "pipeline.virtual_stages and pipeline.split divide the blocks"},
-      {"parallelism.expert", "no models with experts"},
+      {"parallelism.expert", "the model has no experts"},
       {"training.dataset", "data.path is a file of tokens that `strata tokenize` makes of your texts"},
       {"training.compile", "the program of every rank is compiled ahead"},
       {"training.deterministic", "results are always the same on the same devices"},

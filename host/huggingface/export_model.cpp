@@ -36,6 +36,13 @@ struct StoredModel {
   Graph graph;
 };
 
+/// True if the dataset of a run is installed and knows the tokens around its texts.
+bool knows_text_tokens(const PluginSection& dataset, PluginRegistry& registry) {
+  if (registry.find(PluginKind::dataset, dataset.plugin) == nullptr) return false;
+  const OptionSchema& schema = registry.load<DatasetFactory>(dataset.plugin).options();
+  return schema.find(OptionRole::text_end, OptionType::integer) != nullptr;
+}
+
 StoredModel stored_model(const CheckpointReader& checkpoint, RunConfiguration stored, PluginRegistry& registry) {
   RunConfiguration configuration =
       parse_configuration("[run]\nname = \"exported\"\nsteps = 1\n[model]\nplugin = \"" + stored.model.plugin +
@@ -43,6 +50,7 @@ StoredModel stored_model(const CheckpointReader& checkpoint, RunConfiguration st
                           (checkpoint.directory() / kManifestName).string());
   keep_model_strategies(stored, registry);
   configuration.model = stored.model;
+  if (knows_text_tokens(stored.data.dataset, registry)) configuration.data.dataset = stored.data.dataset;
   configuration.strategies = stored.strategies;
   configuration.libraries = stored.libraries;
   // Exporting runs nothing.
@@ -184,7 +192,8 @@ class Export {
   ModelSummary write_model(const fs::path& out, const ExportSettings& settings) {
     const ModelFiles files = checkpoint_.model_files();
     const HuggingFaceWriter writer(values_, layout_, model_.shapes, settings);
-    const std::string config = exported_config(plugin_, options(), model_.sizes, files, writer.main_dtype());
+    const std::string config =
+        exported_config(plugin_, options(), model_.sizes, files, writer.main_dtype(), text_tokens());
     NewFolder folder(out);
     folder.require_space(writer.summary().bytes);
     writer.write(folder);
@@ -224,6 +233,18 @@ class Export {
   }
 
   [[nodiscard]] const Options& options() const { return model_.setup.plugins.model.options; }
+
+  /// The fields for the tokens around texts, as the dataset of the run has them. Empty if it does not say them.
+  [[nodiscard]] HuggingFaceFields text_tokens() const {
+    HuggingFaceFields fields;
+    const auto set = [&](OptionRole role, const char* field) {
+      if (const auto token = model_.setup.text_token(role)) fields.set(field, OptionValue(std::int64_t{*token}));
+    };
+    set(OptionRole::text_begin, "decoder_start_token_id");
+    set(OptionRole::text_begin, "pad_token_id");
+    set(OptionRole::text_end, "eos_token_id");
+    return fields;
+  }
 
   /// The name by which transformers knew the imported model. Empty if its config.json has none.
   [[nodiscard]] std::string base_model() const {

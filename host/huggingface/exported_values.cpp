@@ -307,7 +307,7 @@ std::optional<HuggingFaceFields> imported_config(const ModelFiles& files) {
 }
 
 std::string exported_config(const HuggingFacePlugin& plugin, const Options& options, const DimSizes& sizes,
-                            const ModelFiles& files, DType dtype) {
+                            const ModelFiles& files, DType dtype, const HuggingFaceFields& tokens) {
   const ExportedConfig config(plugin, options, sizes);
   const std::string* imported = find_config(files);
   const HuggingFaceFields fields = imported_config(files).value_or(HuggingFaceFields());
@@ -315,10 +315,10 @@ std::string exported_config(const HuggingFacePlugin& plugin, const Options& opti
   if (!text) text = config.write(fields);
   // Files of transformers 5 have the field dtype, older ones torch_dtype.
   const bool has_new_name = fields.contains("dtype");
-  HuggingFaceFields type;
-  if (has_new_name) type.set("dtype", OptionValue(torch_name(dtype)));
-  if (!has_new_name || fields.contains("torch_dtype")) type.set("torch_dtype", OptionValue(torch_name(dtype)));
-  return edit_json(*text, {}, type);
+  HuggingFaceFields changed = tokens;
+  if (has_new_name) changed.set("dtype", OptionValue(torch_name(dtype)));
+  if (!has_new_name || fields.contains("torch_dtype")) changed.set("torch_dtype", OptionValue(torch_name(dtype)));
+  return edit_json(*text, {}, changed);
 }
 
 }  // namespace strata::host

@@ -174,13 +174,24 @@ CompileRequest RunSetup::request(GraphMode mode, DimSizes sizes) const {
 
 Generation RunSetup::generation() const {
   const PluginOrigin& origin = plugins.model.origin;
-  const auto generation = with_places(
-      configuration, [&] { return call_plugin(origin, "generation", [&] { return model->generation(); }); });
+  auto generation = with_places(configuration,
+                                [&] { return call_plugin(origin, "generation", [&] { return model->generation(); }); });
   if (!generation) {
     throw configuration.error(configuration.model.path,
                               origin.label + " generates no text; accepted: a model that does");
   }
+  if (generation->source) {
+    GenerationSource& source = *generation->source;
+    source.start = text_token(OptionRole::text_begin).value_or(source.start);
+    source.end = text_token(OptionRole::text_end).value_or(source.end);
+  }
   return *generation;
+}
+
+std::optional<std::int32_t> RunSetup::text_token(OptionRole role) const {
+  const OptionSpecification* option = plugins.dataset.schema.find(role, OptionType::integer);
+  if (option == nullptr) return std::nullopt;
+  return static_cast<std::int32_t>(plugins.dataset.options.integer(option->name));
 }
 
 DataSource RunSetup::open_data() const {

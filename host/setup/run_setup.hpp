@@ -74,6 +74,8 @@ struct RunSetup {
   [[nodiscard]] std::unique_ptr<World> make_world(int ranks) const;
   /// How the model continues a text. \throws ConfigurationError if it does not.
   [[nodiscard]] Generation generation() const;
+  /// The token before or behind texts that the dataset's option of that role names. Empty if it has none.
+  [[nodiscard]] std::optional<std::int32_t> text_token(OptionRole role) const;
   /// Opens the data. Checks that training, and validation if the run evaluates, have a sample.
   [[nodiscard]] DataSource open_data() const;
   /// Bytes of a device's memory that the plan of a rank may use in this run.

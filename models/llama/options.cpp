@@ -77,7 +77,8 @@ void override_factors(const Options& options, Settings& settings) {
 
 void override_experts(const Options& options, models::ExpertChoice& experts) {
   const Overrides overrides(options);
-  if (experts.count == 0) experts.count = 8;  // custom
+  const bool is_custom = experts.count == 0;
+  if (is_custom) experts.count = 8;
   overrides.integer("experts", experts.count);
   overrides.integer("choices", experts.choices);
   if (experts.choices > experts.count) {
@@ -85,6 +86,8 @@ void override_experts(const Options& options, models::ExpertChoice& experts) {
                                      "; accepted: 1 to experts = " + std::to_string(experts.count));
   }
   experts.sigmoid = options.word("scores") == "sigmoid";
+  // One gate divided by itself is 1, so the loss would not teach the router.
+  if (is_custom && experts.choices == 1) experts.normalize = false;
   overrides.choice("normalize", experts.normalize);
   overrides.integer("shared_ffn", experts.shared_width);
   experts.balance_loss = options.number("balance_loss");
@@ -99,7 +102,7 @@ std::vector<OptionSpecification> expert_options() {
                    {"softmax", "sigmoid"}),
       option::word("normalize", "auto",
                    "The gates of a token are divided by their sum; with softmax they are then the softmax of the "
-                   "chosen logits alone; auto: as the size has it, yes for custom.",
+                   "chosen logits alone; auto: as the size has it, for custom yes, or no with one choice.",
                    {"auto", "yes", "no"}),
       size_option("shared_ffn", "Inner width of an expert that all tokens use besides; 0: none.", 4194304),
       option::number("balance_loss", 0.0, 0, 1e6,

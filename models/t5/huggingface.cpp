@@ -114,6 +114,8 @@ std::optional<Options> T5Format::options(const HuggingFaceFields& config) const 
   // Newer files say it apart from the tie.
   const bool scaled = config.boolean("scale_decoder_outputs", tied);
   options.set("scaled", OptionValue(std::string(scaled ? "yes" : "no")));
+  options.set("start_token", OptionValue(config.integer("decoder_start_token_id", config.integer("pad_token_id", 0))));
+  options.set("end_token", OptionValue(config.integer("eos_token_id", 1)));
   return options;
 }
 
@@ -134,7 +136,9 @@ HuggingFaceFields T5Format::config(const Options& options, const DimSizes& sizes
                             {"dropout_rate", OptionValue(settings.dropout)},
                             {"layer_norm_epsilon", OptionValue(settings.norm_epsilon)},
                             {"feed_forward_proj", OptionValue(std::string(projection_of(settings).published))},
-                            {"decoder_start_token_id", OptionValue(std::int64_t{0})},
+                            {"decoder_start_token_id", OptionValue(settings.start_token)},
+                            {"pad_token_id", OptionValue(settings.start_token)},
+                            {"eos_token_id", OptionValue(settings.end_token)},
                             {"scale_decoder_outputs", OptionValue(settings.scaled)},
                             {"tie_word_embeddings", OptionValue(settings.tied)}});
 }

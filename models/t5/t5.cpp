@@ -39,33 +39,37 @@ constexpr std::array<NamedSize, 5> kSizes{{{"t5-small", 8, 6, 512, 1024},
 constexpr std::int64_t kPublishedVocab = 32128;
 
 OptionSchema option_schema() {
-  return {option::word(
-              "size", "custom",
-              "A published size of T5 1.1, which gives layers, heads, head_dim (64), embed, ffn and vocab (32128); "
-              "fields that are set override it.",
-              {"custom", "t5-small", "t5-base", "t5-large", "t5-xl", "t5-xxl"}),
-          size_option("layers", "Blocks of the encoder; 0: the size's, 8 for custom.", 4096),
-          size_option("decoder_layers", "Blocks of the decoder; 0: as many as the encoder has.", 4096),
-          size_option("heads", "Attention heads; 0: the size's, 6 for custom.", 4096),
-          size_option("head_dim", "Width of a head; 0: 64.", 65536),
-          size_option("embed", "Width of the residual stream; 0: the size's, 512 for custom.", 1048576),
-          size_option("ffn", "Inner width of the feed-forward block; 0: the size's, 1024 for custom.", 4194304),
-          size_option("context", "Tokens of the encoder; 0: 512.", 16777216),
-          size_option("target_context", "Tokens of the decoder; 0: 128.", 16777216),
-          size_option("vocab", "Rows of the embedding; 0: as many as the data has, or the size's.", 16777216),
-          option::integer("buckets", 32, 4, 65536, "Rows of the table of the relative position bias; a multiple of 4."),
-          option::integer("max_distance", 128, 2, 16777216, "Distance from which all distances share a bucket."),
-          option::number(
-              "dropout", 0.1, 0, 0.99,
-              "Probability with which embeddings, branches, inner activations and attention weights are dropped."),
-          option::number("norm_epsilon", 1e-6, 0, 1, "Added to the mean square in norms."),
-          option::word("activation", "gelu_tanh", "The activation of the feed-forward block.",
-                       {"gelu", "gelu_tanh", "relu", "silu"}),
-          option::boolean("gated", true, "Multiplies the activation by a second projection, as T5 1.1 does."),
-          option::boolean("tied", false, "The table of embeddings is the output projection as well, as in T5 1.0."),
-          option::word("scaled", "auto",
-                       "Divides the input of the output projection by √embed; auto: if it is tied, as T5 1.0 does.",
-                       {"auto", "yes", "no"})};
+  return {
+      option::word(
+          "size", "custom",
+          "A published size of T5 1.1, which gives layers, heads, head_dim (64), embed, ffn and vocab (32128); "
+          "fields that are set override it.",
+          {"custom", "t5-small", "t5-base", "t5-large", "t5-xl", "t5-xxl"}),
+      size_option("layers", "Blocks of the encoder; 0: the size's, 8 for custom.", 4096),
+      size_option("decoder_layers", "Blocks of the decoder; 0: as many as the encoder has.", 4096),
+      size_option("heads", "Attention heads; 0: the size's, 6 for custom.", 4096),
+      size_option("head_dim", "Width of a head; 0: 64.", 65536),
+      size_option("embed", "Width of the residual stream; 0: the size's, 512 for custom.", 1048576),
+      size_option("ffn", "Inner width of the feed-forward block; 0: the size's, 1024 for custom.", 4194304),
+      size_option("context", "Tokens of the encoder; 0: 512.", 16777216),
+      size_option("target_context", "Tokens of the decoder; 0: 128.", 16777216),
+      size_option("vocab", "Rows of the embedding; 0: as many as the data has, or the size's.", 16777216),
+      option::integer("buckets", 32, 4, 65536, "Rows of the table of the relative position bias; a multiple of 4."),
+      option::integer("max_distance", 128, 2, 16777216, "Distance from which all distances share a bucket."),
+      option::number(
+          "dropout", 0.1, 0, 0.99,
+          "Probability with which embeddings, branches, inner activations and attention weights are dropped."),
+      option::number("norm_epsilon", 1e-6, 0, 1, "Added to the mean square in norms."),
+      option::word("activation", "gelu_tanh", "The activation of the feed-forward block.",
+                   {"gelu", "gelu_tanh", "relu", "silu"}),
+      option::boolean("gated", true, "Multiplies the activation by a second projection, as T5 1.1 does."),
+      option::boolean("tied", false, "The table of embeddings is the output projection as well, as in T5 1.0."),
+      option::word("scaled", "auto",
+                   "Divides the input of the output projection by √embed; auto: if it is tied, as T5 1.0 does.",
+                   {"auto", "yes", "no"}),
+      option::integer("start_token", 0, 0, 2147483647,
+                      "The token before every answer, which is the padding too, if the data does not say it."),
+      option::integer("end_token", 1, 0, 2147483647, "The token that ends both texts, if the data does not say it.")};
 }
 
 }  // namespace
@@ -98,6 +102,13 @@ Settings settings_from(const Options& options) {
   settings.activation = options.word("activation");
   settings.gated = options.boolean("gated");
   settings.tied = options.boolean("tied");
+  settings.start_token = options.integer("start_token");
+  settings.end_token = options.integer("end_token");
+  for (const char* name : {"start_token", "end_token"}) {
+    if (settings.vocab == 0 || options.integer(name) < settings.vocab) continue;
+    throw OptionError(name, "found " + std::to_string(options.integer(name)) + "; accepted: 0 to " +
+                                std::to_string(settings.vocab - 1) + ", which the vocabulary has");
+  }
   settings.scaled = options.word("scaled") == "auto" ? settings.tied : options.word("scaled") == "yes";
   if (settings.buckets % 4 != 0) {
     throw OptionError("buckets", "found " + std::to_string(settings.buckets) + "; accepted: a multiple of 4");
@@ -258,8 +269,11 @@ class T5 final : public Model {
   void build(GraphBuilder& builder) const override;
 
   [[nodiscard]] std::optional<Generation> generation() const override {
-    return Generation{
-        .input = "target_tokens", .mask = "target_mask", .sequence = "target_seq", .source = GenerationSource{}};
+    return Generation{.input = "target_tokens",
+                      .mask = "target_mask",
+                      .sequence = "target_seq",
+                      .source = GenerationSource{.start = static_cast<std::int32_t>(settings_.start_token),
+                                                 .end = static_cast<std::int32_t>(settings_.end_token)}};
   }
 
  private:
@@ -316,6 +330,8 @@ class T5Factory final : public FactoryOf<ModelFactory, T5> {
     set("context", std::lcm(sizes.multiple("seq"), std::int64_t{8}));
     set("target_context", std::lcm(sizes.multiple("target_seq"), std::int64_t{6}));
     set("vocab", std::lcm(sizes.multiple("vocab"), std::int64_t{16}));
+    set("start_token", 0);
+    set("end_token", 1);
     // Few, so that the short sequences have distances of each kind of bucket.
     const std::int64_t buckets = std::lcm(sizes.multiple("bucket"), std::int64_t{8});
     set("buckets", buckets);

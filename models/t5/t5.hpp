@@ -33,6 +33,9 @@ struct Settings {
   bool tied = false;
   /// True if the input of the output projection is divided by √embed.
   bool scaled = false;
+  /// The token before every answer, and the one that ends texts, unless the data has others.
+  std::int64_t start_token = 0;
+  std::int64_t end_token = 1;
 };
 
 /// Settings of the size that the options name, with the options that override it.

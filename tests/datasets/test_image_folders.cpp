@@ -163,6 +163,13 @@ TEST_F(ImageFoldersTest, FoldersThatAreNoClassesAreRefused) {
   EXPECT_THAT(refusal(), HasSubstr("found 1 folders; accepted: 2, one for each of `classes`"));
   std::filesystem::create_directories(folder_.path() / "train/b");
   EXPECT_THAT(refusal(), HasSubstr("/train/b': found no file; accepted: at least one image"));
+  const std::string list = file("train/labels.txt", "a b");
+  EXPECT_THAT(refusal(), HasSubstr("'" + list + "': found no folder; accepted: folders of images alone"));
+  std::filesystem::remove(list);
+  const auto link = folder_.path() / "train/b/1.png";
+  std::filesystem::create_symlink("missing.png", link);
+  EXPECT_THAT(refusal(), HasSubstr("'" + link.string() + "': found no file that can be read; accepted: an image"));
+  std::filesystem::remove(link);
   const std::string other = file("train/b/1.gif", "GIF89a");
   EXPECT_THAT(refusal(), HasSubstr("'" + other + "': found '.gif'; accepted: .png, .jpg, .jpeg"));
 }

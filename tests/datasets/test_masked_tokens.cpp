@@ -128,6 +128,11 @@ TEST_F(HiddenTokens, PairsAreCutAndPadded) {
   Given other = given;
   other["target_path"] = file({8, 1}, "one");
   EXPECT_THAT(plugin.refusal(other, request), HasSubstr("found 1 documents; accepted: 2, as"));
+  for (const char* token : {"end_token", "start_token"}) {
+    Given outside = given;
+    outside[token] = std::int64_t{20};
+    EXPECT_THAT(plugin.refusal(outside, request), HasSubstr("found 20; accepted: 0 to 19"));
+  }
 }
 
 TEST_F(HiddenTokens, SentencesAndTheirClasses) {
@@ -148,6 +153,12 @@ TEST_F(HiddenTokens, SentencesAndTheirClasses) {
   DatasetRequest one = request;
   one.sizes["classes"] = 1;
   EXPECT_THAT(plugin.refusal(given, one), HasSubstr("found class 1 for sentence 0; accepted: 0 to 0"));
+  one = request;
+  one.sizes["segments"] = 1;
+  EXPECT_THAT(plugin.refusal(given, one), HasSubstr("the model has segments = 1"));
+  Given outside = given;
+  outside["last_token"] = std::int64_t{20};
+  EXPECT_THAT(plugin.refusal(outside, request), HasSubstr("found 20; accepted: 0 to 19"));
 }
 
 }  // namespace

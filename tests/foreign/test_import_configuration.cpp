@@ -64,6 +64,12 @@ const std::vector<Sample>& samples() {
        8,
        {"plugin = \"llama\"", "kv_heads = 8", "tied = \"no\"", "rope_base = 1e+06", "stage = 1", "steps = 15258789",
         "warmup = 30518", "reduce = \"bf16\"", ":39:1: if: ", ":41:9: fp8-format: "}},
+      {"megatron-mixtral-8x7b.sh",
+       {},
+       "32000",
+       32,
+       {"plugin = \"mixture\"", "experts = 8", "choices = 2", "balance_loss = 0.01", "plugin = \"expert\"\nsize = 8",
+        "also_over = [\"ep\"]", ":31:5: moe-aux-loss-coeff: "}},
       {"megatron-arguments.txt", {}, "50257", 1, {"layers = 24", "micro = 8", "global = 64", "warmup = 100"}}};
   return all;
 }

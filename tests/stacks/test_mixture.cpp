@@ -62,7 +62,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         MixtureRow{{"expert", table("expert", 2), 2}},
         MixtureRow{{"expert_of_each_rank", table("expert", 3), 3, 12, 1}, {{"experts", std::int64_t{3}}}},
-        MixtureRow{{"one_choice", table("expert", 2), 2},
+        MixtureRow{
+            {"one_choice", table("expert", 2), 2},
+            {{"choices", std::int64_t{1}}, {"normalize", std::string("yes")}, {"balance_loss", 0.0}, {"z_loss", 0.0}}},
+        MixtureRow{{"router_of_one_choice", table("expert", 2), 2},
                    {{"choices", std::int64_t{1}}, {"balance_loss", 0.0}, {"z_loss", 0.0}}},
         MixtureRow{{"all_experts", table("expert", 2), 2}, {{"choices", std::int64_t{6}}}},
         MixtureRow{

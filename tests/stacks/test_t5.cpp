@@ -50,6 +50,37 @@ TEST_F(T5Model, AllBlocksOfAStackReadOneBias) {
   EXPECT_THAT(counts, ::testing::ElementsAre(3, 2));
 }
 
+/// Without it a model that learned to end texts with 3 would be asked with texts that end with 1.
+TEST_F(T5Model, GeneratesWithTheTokensOfItsData) {
+  host::RunConfiguration configuration = small_gpt2("", 8, 2);
+  configuration.model = {
+      "model", "t5", {{"vocab", std::int64_t{16}}, {"start_token", std::int64_t{4}}, {"end_token", std::int64_t{5}}}};
+  const auto tokens = [&](const std::string& dataset, const Given& given) {
+    configuration.data.dataset = {"data", dataset, given};
+    const GenerationSource source = host::prepare(configuration, plugins_).generation().source.value();
+    return std::pair(source.start, source.end);
+  };
+  EXPECT_EQ(tokens("tokens", {{"path", std::string("none")}}), std::pair(4, 5));
+  EXPECT_EQ(tokens("pairs", {{"path", std::string("none")},
+                             {"target_path", std::string("none")},
+                             {"start_token", std::int64_t{2}},
+                             {"end_token", std::int64_t{3}}}),
+            std::pair(2, 3));
+}
+
+/// An imported model has no pairs, and gets its inputs from prompts.
+TEST_F(T5Model, GeneratesWithoutDataThatFits) {
+  host::RunConfiguration configuration = small_gpt2("", 8, 2);
+  configuration.model = {"model", "t5", {{"vocab", std::int64_t{16}}, {"layers", std::int64_t{1}}}};
+  const host::RunSetup setup = host::prepare(configuration, plugins_);
+  const std::unique_ptr<Device> device = setup.make_device(0, 1);
+  host::CompileRequest request = setup.request(GraphMode::evaluation, setup.sizes_without_data());
+  request.device = device.get();
+  EXPECT_THROW((void)setup.compile(request), Error);
+  request.outputs = {setup.generation().output};
+  EXPECT_NO_THROW((void)setup.compile(request));
+}
+
 TEST_F(T5Model, RefusesBucketsThatDoNotFit) {
   const auto refusal = [&](const Given& given) -> std::string {
     try {

@@ -83,6 +83,10 @@ class ImageFolder final : public ImageSource {
 
 std::shared_ptr<const ImageSource> open_folder(const std::string& path, const ImageSize& size, std::int64_t classes) {
   const std::vector<fs::path> folders = contents(path);
+  for (const fs::path& each : folders) {
+    std::error_code error;
+    if (!fs::is_directory(each, error)) refuse(each, "no folder", "folders of images alone, one for each class");
+  }
   if (std::ssize(folders) != classes) {
     refuse(path, std::to_string(folders.size()) + " folders", std::to_string(classes) + ", one for each of `classes`");
   }
@@ -94,6 +98,8 @@ std::shared_ptr<const ImageSource> open_folder(const std::string& path, const Im
     const auto label = static_cast<std::int32_t>(&folder - folders.data());
     for (const fs::path& file : files) {
       if (!is_image(file)) refuse(file, "'" + file.extension().string() + "'", ".png, .jpg, .jpeg");
+      std::error_code error;
+      if (!fs::is_regular_file(file, error)) refuse(file, "no file that can be read", "an image");
       // To read all of a large folder would take longer than to train a step on it.
       digest = random::stream_key(digest, fs::relative(file, path).string(), fs::file_size(file));
       images.push_back({file.string(), label});

@@ -44,9 +44,7 @@ class MaskedDataset final : public Dataset {
         length_(size_of_model(request, "seq")),
         vocab_(size_of_model(request, "vocab")),
         windows_(open_token_files(options, windows_of(request))) {
-    if (mask_ < vocab_ && first_ < vocab_ && last_ < vocab_) return;
-    throw OptionError(mask_ >= vocab_ ? "mask_token" : (first_ >= vocab_ ? "first_token" : "last_token"),
-                      "found a token that the model's vocabulary of " + std::to_string(vocab_) + " does not have");
+    require_tokens({"mask_token", "first_token", "last_token"}, options, request);
   }
 
   [[nodiscard]] DimSizes sizes() const override {

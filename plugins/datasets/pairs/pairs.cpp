@@ -1,5 +1,3 @@
-#include <limits>
-
 #include "strata/error.hpp"
 #include "tokens/token_documents.hpp"
 
@@ -7,8 +5,6 @@ namespace datasets {
 namespace {
 
 using namespace strata;
-
-constexpr double kLargestToken = std::numeric_limits<std::int32_t>::max();
 
 OptionSchema make_schema() {
   std::vector<OptionSpecification> options = document_options();
@@ -18,9 +14,7 @@ OptionSchema make_schema() {
   options.push_back(data_option("target_path", OptionType::word, std::nullopt,
                                 "File with the tokens that the decoder is to give, with as many documents.",
                                 OptionRole::training_data));
-  options.push_back(option::integer("end_token", 1, 0, kLargestToken, "The token that ends both sequences."));
-  options.push_back(
-      option::integer("start_token", 0, 0, kLargestToken, "The first token of the decoder, and the padding."));
+  add_text_ends(options);
   return OptionSchema(std::move(options));
 }
 
@@ -36,6 +30,7 @@ class PairDataset final : public Dataset {
         sources_("path", options, request),
         targets_("target_path", options, request),
         split_(sources_.count(), options, request) {
+    require_tokens({"end_token", "start_token"}, options, request);
     require_as_many("target_path", targets_, sources_);
   }
 

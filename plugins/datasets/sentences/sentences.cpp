@@ -48,11 +48,17 @@ class SentenceDataset final : public Dataset {
         padding_(static_cast<std::int32_t>(options.integer("padding"))),
         first_("path", options, request),
         split_(first_.count(), options, request) {
+    require_tokens({"first_token", "last_token", "padding"}, options, request);
     if (length_ < 5)
       throw ConfigurationError("the model has " + std::to_string(length_) + " tokens; accepted: 5 or more");
     if (!options.word("second_path").empty()) {
       second_.emplace("second_path", options, request);
       require_as_many("second_path", *second_, first_);
+      const auto segments = request.sizes.find("segments");
+      if (segments != request.sizes.end() && segments->second < 2) {
+        throw OptionError("second_path",
+                          "the model has segments = 1; accepted: a model with 2 or more kinds of tokens, or no file");
+      }
     }
     at_option("labels", [&] { read_labels(options.word("labels"), size_of_model(request, "classes")); });
   }

@@ -21,9 +21,7 @@ OptionSchema make_schema() {
       option::integer("sentinel", std::nullopt, 1, kLargestToken,
                       "The token that stands for the first span, such as 32099 for T5's <extra_id_0>; the "
                       "tokens below it stand for the next ones."));
-  options.push_back(option::integer("end_token", 1, 0, kLargestToken, "The token that ends both sequences."));
-  options.push_back(
-      option::integer("start_token", 0, 0, kLargestToken, "The first token of the decoder, and the padding."));
+  add_text_ends(options);
   options.push_back(option::number("share", 0.15, 0.001, 0.9, "Share of the tokens that the model is to predict."));
   options.push_back(option::number("span", 3.0, 1, 65536, "Mean length of a span of such tokens."));
   return OptionSchema(std::move(options));
@@ -76,6 +74,7 @@ class SpanDataset final : public Dataset {
         end_(static_cast<std::int32_t>(options.integer("end_token"))),
         start_(static_cast<std::int32_t>(options.integer("start_token"))),
         windows_(open_token_files(options, windows_of(request))) {
+    require_tokens({"end_token", "start_token"}, options, request);
     const std::int64_t vocab = size_of_model(request, "vocab");
     if (sentinel_ < vocab && sentinel_ >= sizes_.spans) return;
     throw OptionError("sentinel", "found " + std::to_string(sentinel_) + "; accepted: " + std::to_string(sizes_.spans) +

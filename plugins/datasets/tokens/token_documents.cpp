@@ -99,6 +99,26 @@ std::int64_t size_of_model(const DatasetRequest& request, const std::string& dim
   throw ConfigurationError("the model fixes no size of '" + dim + "'; accepted: a model that does");
 }
 
+void add_text_ends(std::vector<OptionSpecification>& options) {
+  constexpr double kLargest = std::numeric_limits<std::int32_t>::max();
+  options.push_back(option::with_role(
+      OptionRole::text_end, option::integer("end_token", 1, 0, kLargest, "The token that ends both sequences.")));
+  options.push_back(option::with_role(
+      OptionRole::text_begin,
+      option::integer("start_token", 0, 0, kLargest, "The first token of the decoder, and the padding.")));
+}
+
+void require_tokens(const std::vector<std::string>& names, const Options& options, const DatasetRequest& request) {
+  const auto vocab = request.sizes.find("vocab");
+  if (vocab == request.sizes.end()) return;
+  for (const std::string& name : names) {
+    const std::int64_t token = options.integer(name);
+    if (token < vocab->second) continue;
+    throw OptionError(name, "found " + std::to_string(token) + "; accepted: 0 to " + std::to_string(vocab->second - 1) +
+                                ", which the model's vocabulary has");
+  }
+}
+
 DatasetInput mask_input(const std::string& name, const Dim& dim) {
   return {.name = name, .dims = {dim}, .indexes = "mask_value"};
 }

@@ -58,6 +58,13 @@ struct DocumentSplit {
   }
 };
 
+/// Adds `start_token` and `end_token`, the tokens around the texts of an encoder and a decoder.
+void add_text_ends(std::vector<strata::OptionSpecification>& options);
+/// Requires that the model's vocabulary has the tokens that the options `names` name. \throws OptionError of the first
+/// that it lacks.
+void require_tokens(const std::vector<std::string>& names, const strata::Options& options,
+                    const strata::DatasetRequest& request);
+
 /// The destinations of all inputs. Null for those that `given` leaves out.
 [[nodiscard]] inline std::vector<void*> all_destinations(std::span<void* const> given, std::size_t inputs) {
   std::vector<void*> all(given.begin(), given.end());

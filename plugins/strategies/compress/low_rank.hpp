@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -139,6 +140,14 @@ inline double inverse_unit(double unit) { return unit == 0 ? 0 : 1 / unit; }
 
 // The choice of the largest elements of a piece, for kernels of any precision.
 
+/// A magnitude as the choice compares it: without the last 20 bits of f64, which f32 lacks. So elements that only
+/// rounding tells apart, such as the gradients of two classes, are equal on every layout, and the first one is chosen.
+inline double compared(double magnitude) {
+  constexpr std::uint64_t kDropped = (std::uint64_t{1} << 20U) - 1;
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(magnitude) & ~kDropped);
+}
+inline float compared(float magnitude) { return magnitude; }
+
 /// Writes the indices of the `chosen` elements with the largest magnitudes to `indices`, in ascending order. Of equal
 /// magnitudes the first ones are chosen, and NaN before all. `order` has room for `count` indices.
 template <class Read>
@@ -146,7 +155,7 @@ void choose_largest(const Read& values, std::int64_t count, std::int64_t chosen,
                     std::int32_t* indices) {
   const auto magnitude = [&](std::int32_t i) {
     const auto value = std::abs(values[i]);
-    return std::isnan(value) ? std::numeric_limits<decltype(value)>::infinity() : value;
+    return std::isnan(value) ? std::numeric_limits<decltype(value)>::infinity() : compared(value);
   };
   for (std::int64_t i = 0; i < count; ++i) order[i] = static_cast<std::int32_t>(i);
   const auto is_before = [&](std::int32_t a, std::int32_t b) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "compress.hpp"
+#include "low_rank.hpp"
 #include "strata/error.hpp"
 
 namespace compress {
@@ -86,7 +86,7 @@ void define_reduction(const TopK& method, DefinedGradient& gradient) {
     for (std::size_t i = 0; i < error.size(); ++i) error[i] += gradient.shares[w][i];
     for (const DefinedPiece& piece : gradient.pieces) {
       std::vector<std::int64_t> order = piece.elements;
-      const auto magnitude = [&](std::int64_t i) { return std::abs(error[static_cast<std::size_t>(i)]); };
+      const auto magnitude = [&](std::int64_t i) { return compared(std::abs(error[static_cast<std::size_t>(i)])); };
       std::stable_sort(order.begin(), order.end(),
                        [&](std::int64_t a, std::int64_t b) { return magnitude(a) > magnitude(b); });
       const std::int64_t chosen = chosen_of(method, piece.size);

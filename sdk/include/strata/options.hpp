@@ -36,7 +36,9 @@ enum class OptionRole : std::uint8_t {
   training_data,      ///< of a dataset: the path of its file (word), or those of its files (words)
   validation_data,    ///< of a dataset: likewise, of data that is only evaluated
   validation_share,   ///< of a dataset: the share of the training data that is only evaluated (number)
-  data_weights        ///< of a dataset: a number for each of several files of training data (numbers)
+  data_weights,       ///< of a dataset: a number for each of several files of training data (numbers)
+  text_begin,         ///< of a dataset: the token before every text of a decoder, and the padding (integer)
+  text_end            ///< of a dataset: the token that ends the texts of encoder and decoder (integer)
 };
 
 /// One option: the only source of its type, default, range, help text and error messages.
