@@ -326,8 +326,8 @@ void require_losses_of_targets(const Graph& graph, const SimulatedReplicas& repl
     throw ConfigurationError(
         "the loss '" + graph.node(sink.value.node).name +
         "' reads no targets, so it cannot be verified under strategies that keep replicas or their "
-        "gradients apart, such as localsgd and compress; accepted: a model without it, such as "
-        "balance_loss = 0 and z_loss = 0");
+        "gradients apart, such as localsgd and compress; accepted: a loss whose op takes the targets, and counts no "
+        "sample of negative ones");
   }
 }
 

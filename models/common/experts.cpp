@@ -5,8 +5,15 @@
 namespace strata::models {
 namespace {
 
+/// The operands of an op that counts tokens by their targets, if there are any.
+std::vector<Value> with(std::vector<Value> operands, std::optional<Value> targets) {
+  if (targets) operands.push_back(*targets);
+  return operands;
+}
+
 /// The gates [batch seq expert] of a stream, with the losses of their choice in training.
-Value choose(GraphBuilder& b, Value x, const std::string& prefix, const ExpertChoice& choice) {
+Value choose(GraphBuilder& b, Value x, const std::string& prefix, const ExpertChoice& choice,
+             std::optional<Value> targets) {
   const std::string name = prefix + "gate";
   // One gate divided by itself is 1, whatever the score.
   const bool scores_do_not_matter =
@@ -21,9 +28,12 @@ Value choose(GraphBuilder& b, Value x, const std::string& prefix, const ExpertCh
       b.op("top_k", {scores}, name + ".gates", {{"k", choice.choices}, {"normalize", choice.normalize}})[0];
   if (b.mode() != GraphMode::training) return gates;
   if (choice.balance_loss > 0) {
-    b.add_loss(b.op("balance_loss", {scores, gates}, name + ".balance_loss", {{"weight", choice.balance_loss}})[0]);
+    b.add_loss(b.op("balance_loss", with({scores, gates}, targets), name + ".balance_loss",
+                    {{"weight", choice.balance_loss}})[0]);
   }
-  if (choice.z_loss > 0) b.add_loss(b.op("z_loss", {logits}, name + ".z_loss", {{"weight", choice.z_loss}})[0]);
+  if (choice.z_loss > 0) {
+    b.add_loss(b.op("z_loss", with({logits}, targets), name + ".z_loss", {{"weight", choice.z_loss}})[0]);
+  }
   return gates;
 }
 
@@ -39,9 +49,9 @@ void define_expert_dims(GraphBuilder& b, const ExpertChoice& choice) {
 }
 
 Value mix_experts(GraphBuilder& b, Value x, const std::string& prefix, const ExpertChoice& choice,
-                  const std::string& kind, double output_deviation) {
+                  const std::string& kind, double output_deviation, std::optional<Value> targets) {
   const std::string name = prefix + "experts";
-  const Value gates = choose(b, x, prefix, choice);
+  const Value gates = choose(b, x, prefix, choice, targets);
   const Value gate = matrices(b, name + ".gate_proj", {"expert", "ffn", "embed"}, kInitialDeviation);
   const Value up = matrices(b, name + ".up_proj", {"expert", "ffn", "embed"}, kInitialDeviation);
   const Value down = matrices(b, name + ".down_proj", {"expert", "embed", "ffn"}, output_deviation);

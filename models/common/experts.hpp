@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "strata/graph.hpp"
@@ -29,9 +30,9 @@ void define_expert_dims(GraphBuilder& builder, const ExpertChoice& choice);
 
 /// Gated feed-forward blocks of a stream [batch seq embed], of which every token uses some. The inner width is the dim
 /// "ffn". Parameters: PREFIXgate.weight, which is the router's, PREFIXexperts.gate_proj.weight, up_proj and down_proj,
-/// and PREFIXshared_expert.gate_proj.weight and so on. `kind`: one of activation_functions(). \return [batch seq
-/// embed].
+/// and PREFIXshared_expert.gate_proj.weight and so on. `kind`: one of activation_functions(). `targets`: i32 [batch
+/// seq], or empty: tokens of negative targets do not count in the losses of the choice. \return [batch seq embed].
 [[nodiscard]] Value mix_experts(GraphBuilder& builder, Value x, const std::string& prefix, const ExpertChoice& choice,
-                                const std::string& kind, double output_deviation);
+                                const std::string& kind, double output_deviation, std::optional<Value> targets);
 
 }  // namespace strata::models

@@ -81,7 +81,12 @@ std::vector<OpCase> routing_cases() {
                  .operands = {{kScores}},
                  .attributes = {{"weight", 0.3}},
                  .differentiable = true};
-  for (const OpCase& each : {balance, z}) {
+  const auto with_targets = [](OpCase of) {
+    of.name += "_of_targets";
+    of.operands.push_back({{"batch", "seq"}, Fill::targets, DType::i32});
+    return of;
+  };
+  for (const OpCase& each : {balance, z, with_targets(balance), with_targets(z)}) {
     OpCase gradient = each;
     gradient.name += "_gradient";
     gradient.op += "_gradient";
