@@ -11,9 +11,9 @@ std::vector<Value> with(std::vector<Value> operands, std::optional<Value> target
   return operands;
 }
 
-/// The gates [batch seq expert] of a stream, with the losses of their choice in training.
+/// The gates [batch seq expert] of a stream, with the losses and the metric of their choice in training.
 Value choose(GraphBuilder& b, Value x, const std::string& prefix, const ExpertChoice& choice,
-             std::optional<Value> targets) {
+             const ExpertContext& context) {
   const std::string name = prefix + "gate";
   // One gate divided by itself is 1, whatever the score.
   const bool scores_do_not_matter =
@@ -27,6 +27,10 @@ Value choose(GraphBuilder& b, Value x, const std::string& prefix, const ExpertCh
   const Value gates =
       b.op("top_k", {scores}, name + ".gates", {{"k", choice.choices}, {"normalize", choice.normalize}})[0];
   if (b.mode() != GraphMode::training) return gates;
+  const std::optional<Value> targets = context.targets;
+  if (!context.metric.empty()) {
+    b.add_metric(context.metric, b.op("count_choices", with({gates}, targets), name + ".load")[0]);
+  }
   if (choice.balance_loss > 0) {
     b.add_loss(b.op("balance_loss", with({scores, gates}, targets), name + ".balance_loss",
                     {{"weight", choice.balance_loss}})[0]);
@@ -49,13 +53,14 @@ void define_expert_dims(GraphBuilder& b, const ExpertChoice& choice) {
 }
 
 Value mix_experts(GraphBuilder& b, Value x, const std::string& prefix, const ExpertChoice& choice,
-                  const std::string& kind, double output_deviation, std::optional<Value> targets) {
+                  const ExpertContext& context) {
   const std::string name = prefix + "experts";
-  const Value gates = choose(b, x, prefix, choice, targets);
+  const Value gates = choose(b, x, prefix, choice, context);
   const Value gate = matrices(b, name + ".gate_proj", {"expert", "ffn", "embed"}, kInitialDeviation);
   const Value up = matrices(b, name + ".up_proj", {"expert", "ffn", "embed"}, kInitialDeviation);
-  const Value down = matrices(b, name + ".down_proj", {"expert", "embed", "ffn"}, output_deviation);
-  const Value y = b.op("experts", {x, gates, gate, up, down}, name, {{"kind", kind}, {"choices", choice.choices}})[0];
+  const Value down = matrices(b, name + ".down_proj", {"expert", "embed", "ffn"}, context.output_deviation);
+  const Value y =
+      b.op("experts", {x, gates, gate, up, down}, name, {{"kind", context.activation}, {"choices", choice.choices}})[0];
   if (choice.shared_width == 0) return y;
   const Value shared = feed_forward(b, x, prefix,
                                     {.names = {.gate = "shared_expert.gate_proj",
@@ -63,8 +68,8 @@ Value mix_experts(GraphBuilder& b, Value x, const std::string& prefix, const Exp
                                                .activation = "shared_expert.gate",
                                                .down = "shared_expert.down_proj"},
                                      .inner = "shared_ffn",
-                                     .activation = kind,
-                                     .output_deviation = output_deviation});
+                                     .activation = context.activation,
+                                     .output_deviation = context.output_deviation});
   return b.add(y, shared, prefix + "shared_expert.added");
 }
 

@@ -94,6 +94,10 @@ std::vector<OpCase> routing_cases() {
     append(cases, {each, with_sizes(each, many_experts(), "_large"), gradient, with_accumulate(gradient),
                    with_sizes(gradient, many_experts(), "_large")});
   }
+  const OpCase load{
+      .name = "count_choices", .op = "count_choices", .sizes = kSizes, .operands = {{kScores, Fill::sparse}}};
+  append(cases,
+         {load, with_sizes(load, many_experts(), "_large"), with_targets(load), with_accumulate(with_targets(load))});
   return cases;
 }
 

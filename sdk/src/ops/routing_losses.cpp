@@ -5,7 +5,7 @@
 #include "ops/row_op.hpp"
 
 /// \file
-/// Losses that keep the choice of experts useful.
+/// Losses that keep the choice of experts useful, and the load of experts.
 
 namespace strata::ops {
 namespace {
@@ -150,6 +150,18 @@ void z_loss_gradient_row(const Launch& launch, std::int64_t first, std::int64_t 
   for (std::int64_t j = 0; j < width; ++j) launch.result(0).set(first + j, factor * exponentials.probability(j));
 }
 
+Work prepare_count_choices(const OpInstance& op) {
+  return [count = rows(op.operands[0]), width = columns(op.operands[0])](const Launch& launch) {
+    for (std::int64_t j = 0; j < width; ++j) {
+      double chosen = 0;
+      for (std::int64_t row = 0; row < count; ++row) {
+        if (counts(launch, row) && launch.operand(0)[row * width + j] != 0) ++chosen;
+      }
+      launch.result(0).set(j, chosen);
+    }
+  };
+}
+
 /// The loss of an op whose gradient ops read its operands.
 GradientRule loss_rule(const std::string& gradient) {
   return [gradient](GradientContext& context) {
@@ -199,11 +211,33 @@ void add_losses(Registration& registration) {
                                           }});
 }
 
+/// Its gradient is zero.
+class CountChoices final : public OfTargets<RowOp> {
+ public:
+  using OfTargets::OfTargets;
+  bool only_chooses(int operand) const override { return operand == 0; }
+};
+
+void add_load(Registration& registration) {
+  add_op<CountChoices>(
+      registration,
+      {.name = "count_choices",
+       .documentation = "gates […  E], targets […] i32 or nothing -> [E] f64: how many gates of each column are not 0. "
+                        "Rows of negative targets do not count.",
+       .infer = [](const Types& types, const Node& node) -> Types {
+         require_rows(types[0], node);
+         return {{{types[0].dims.back()}, DType::f64}};
+       },
+       .gradient = [](GradientContext& /*context*/) {}});
+}
+
 }  // namespace
 
 void register_routing_losses(Registration& registration) {
   add_losses(registration);
+  add_load(registration);
   for (const std::string targets : {"", "i"}) {
+    registration.add(reference::kernel({"count_choices", "r" + targets, "d", prepare_count_choices}));
     registration.add(reference::kernel({"balance_loss", "rr" + targets, "d", prepare_balance_loss}));
     registration.add(reference::kernel({"balance_loss_gradient", "rr" + targets, "r", prepare_balance_loss_gradient}));
     registration.add(reference::kernel({"z_loss", "r" + targets, "d", prepare_z_loss}));

@@ -269,6 +269,21 @@ PreparedKernel prepare_z_loss_gradient(const OpInstance& op, const CpuEnvironmen
   });
 }
 
+PreparedKernel prepare_count_choices(const OpInstance& op, const CpuEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[count = rows(op.operands[0]), width = columns(op.operands[0]), targets = Targets(op, 1),
+             accumulate = op.accumulate](const KernelArguments& arguments) {
+      auto* load = out<double>(arguments, 0);
+      if (!accumulate) std::fill_n(load, width, 0.0);
+      for (std::int64_t row = 0; row < count; ++row) {
+        if (!targets.count(arguments, row)) continue;
+        const T* gates = in<T>(arguments, 0) + row * width;
+        for (std::int64_t j = 0; j < width; ++j) load[j] += widen(gates[j]) != 0 ? 1 : 0;
+      }
+    }};
+  });
+}
+
 }  // namespace
 
 void register_routing(Registration& registration) {
@@ -279,6 +294,7 @@ void register_routing(Registration& registration) {
     registration.add(kernel({"top_k_gradient", "tt" + bias, "t", prepare_top_k_gradient}));
   }
   for (const std::string targets : {"", "i"}) {
+    registration.add(kernel({"count_choices", "t" + targets, "d", prepare_count_choices, true}));
     registration.add(kernel({"balance_loss", "tt" + targets, "d", prepare_balance_loss, true}));
     registration.add(kernel({"balance_loss_gradient", "tt" + targets, "t", prepare_balance_loss_gradient, true}));
     registration.add(kernel({"z_loss", "t" + targets, "d", prepare_z_loss, true}));

@@ -230,6 +230,18 @@ __global__ void z_gradient_rows(RowShape shape, double weight, const T* x, Targe
   }
 }
 
+/// One block for each column.
+template <class T>
+__global__ void count_chosen_rows(RowShape shape, const T* gates, Targets targets, double* load, bool accumulate) {
+  const std::int64_t column = blockIdx.x;
+  double count = 0;
+  for (std::int64_t row = threadIdx.x; row < shape.rows; row += blockDim.x) {
+    count += widen(gates[row * shape.width + column]) != 0 && targets.count(row) ? 1 : 0;
+  }
+  count = block_reduce(count, 0.0, Sum{});
+  if (threadIdx.x == 0) load[column] = (accumulate ? load[column] : 0.0) + count;
+}
+
 namespace {
 
 constexpr unsigned kSumThreads = 256;
@@ -348,6 +360,16 @@ PreparedKernel prepare_z_loss_gradient(const OpInstance& op, const CudaEnvironme
   });
 }
 
+PreparedKernel prepare_count_choices(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[shape = shape_of(op), has_targets = op.operands.size() == 2,
+             accumulate = op.accumulate](const KernelArguments& arguments) {
+      launch(count_chosen_rows<T>, {{static_cast<unsigned>(shape.width)}, {kSumThreads}}, arguments.stream, shape,
+             in<T>(arguments, 0), targets_behind(arguments, 1, has_targets), out<double>(arguments, 0), accumulate);
+    }};
+  });
+}
+
 }  // namespace
 
 void register_routing(Registration& registration) {
@@ -359,6 +381,7 @@ void register_routing(Registration& registration) {
     registration.add(kernel({"top_k_gradient", "tt" + bias, "t", prepare_top_k_gradient}));
   }
   for (const std::string targets : {"", "i"}) {
+    registration.add(kernel({"count_choices", "t" + targets, "d", prepare_count_choices, true}));
     registration.add(kernel({"balance_loss", "tt" + targets, "d", prepare_balance_loss, true}));
     registration.add(kernel({"balance_loss_gradient", "tt" + targets, "t", prepare_balance_loss_gradient, true}));
     registration.add(kernel({"z_loss", "t" + targets, "d", prepare_z_loss, true}));
