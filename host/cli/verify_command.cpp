@@ -124,6 +124,7 @@ nlohmann::ordered_json to_json(const Verification& verification, double toleranc
           {"loss", difference.loss},
           {"grad_norm", difference.gradient_norm},
           {"evaluation", difference.evaluation},
+          {"metrics", difference.metrics},
           {"generation", verification.generation.missing.empty() ? nlohmann::json(verification.generation.difference)
                                                                  : nlohmann::json()},
           {"parameters", difference.parameter},
@@ -141,8 +142,9 @@ void print(std::ostream& out, const Verification& verification, double tolerance
       << " steps in f64; largest relative difference of\n"
       << std::scientific << std::setprecision(2) << "  loss           " << difference.loss << '\n'
       << "  gradient norm  " << difference.gradient_norm << '\n'
-      << "  evaluation     " << difference.evaluation << '\n'
-      << "  parameters     " << difference.parameter << "  (" << difference.worst_parameter << ")\n"
+      << "  evaluation     " << difference.evaluation << '\n';
+  if (!verification.single.metrics.empty()) out << "  metrics        " << difference.metrics << '\n';
+  out << "  parameters     " << difference.parameter << "  (" << difference.worst_parameter << ")\n"
       << "  replicas       " << verification.stack.replica_difference
       << "  (absolute, among ranks that hold the same)\n";
   if (verification.generation.missing.empty()) {

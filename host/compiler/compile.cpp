@@ -57,6 +57,7 @@ PlacedModel place(const CompileRequest& request, const Stack& stack, Graph graph
   keep_values_between_chunks(model.graph, model.stages);
   if (!request.is_trial) verify(model.graph, model.registry(), "placement");
   model.index = GraphIndex(model.graph);
+  model.metrics = place_metrics(model.graph);
   model.rules = LayoutRules(stack.nesting(), model.graph.sizes, stack.rules);
   // Every rank of an axis holds such dimensions of parameters whole.
   for (const Parameter& parameter : model.graph.parameters) {
@@ -264,7 +265,8 @@ Compiled compile(const CompileRequest& request, const Compiled* training) {
           .idle_strategies = idle_strategies(stack, found),
           .notes = std::move(found.notes),
           .groups = std::move(model.groups),
-          .norm_groups = std::move(model.norm_groups)};
+          .norm_groups = std::move(model.norm_groups),
+          .metrics = std::move(model.metrics)};
 }
 
 }  // namespace strata::host

@@ -10,6 +10,7 @@
 #include "compiler/compile_request.hpp"
 #include "compiler/memory/memory_plan.hpp"
 #include "compiler/placement/bucket.hpp"
+#include "compiler/placement/metrics.hpp"
 #include "compiler/placement/stages.hpp"
 #include "compiler/program/step_variants.hpp"
 #include "strata/graph.hpp"
@@ -45,6 +46,8 @@ struct Compiled {
   AssignedGroups groups;
   /// The groups of parameters whose gradient norms the program reports.
   NormGroupIndex norm_groups;
+  /// What the report kMetricsReport holds.
+  std::vector<PlacedMetric> metrics;
 
   [[nodiscard]] const Program& program(int rank) const {
     return programs.at(static_cast<std::size_t>(class_of_rank.at(static_cast<std::size_t>(rank))));

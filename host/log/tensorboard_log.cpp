@@ -113,6 +113,7 @@ void TensorBoardLog::step(const StepRecord& record) {
   if (record.loss_scale) scalars.push_back({"optimizer/loss_scale", *record.loss_scale});
   append_memory(record.memory, scalars);
   for (const GroupNorm& each : record.group_norms) scalars.push_back({"gradient_norm/" + each.group, each.norm});
+  for (const Metric& each : record.metrics) scalars.push_back({"metric/" + each.name, each.value});
   write(record.step, scalars);
 }
 

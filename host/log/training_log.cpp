@@ -91,6 +91,7 @@ void TrainingLog::step(const StepRecord& record) {
                     {"rss_bytes", record.memory.resident_bytes}};
   if (record.utilisation) line["mfu"] = *record.utilisation;
   for (const GroupNorm& each : record.group_norms) line["grad_norms"][each.group] = each.norm;
+  for (const Metric& each : record.metrics) line["metrics"][each.name] = each.value;
   if (record.loss_scale) {
     line["loss_scale"] = *record.loss_scale;
     line["skipped"] = record.skipped;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <sstream>
 
 #include "files/text_format.hpp"
 
@@ -37,6 +38,16 @@ double median_of_others(const RankTimes& times, std::size_t rank) {
 std::string milliseconds(double seconds) { return format_line(seconds < 0.1 ? "%.2f ms" : "%.0f ms", seconds * 1e3); }
 
 }  // namespace
+
+std::string without_numbers(const std::string& name) {
+  std::string kept;
+  std::istringstream parts(name);
+  for (std::string part; std::getline(parts, part, '.');) {
+    if (part.find_first_not_of("0123456789") == std::string::npos) continue;
+    kept += (kept.empty() ? "" : ".") + part;
+  }
+  return kept;
+}
 
 bool is_finite(const StepRecord& record) { return std::isfinite(record.loss) && std::isfinite(record.gradient_norm); }
 

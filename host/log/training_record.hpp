@@ -28,6 +28,15 @@ struct GroupNorm {
   double norm = 0;
 };
 
+/// A number that the model names (GraphBuilder::add_metric).
+struct Metric {
+  std::string name;
+  double value = 0;
+};
+
+/// `name` without those of its parts between dots that are numbers: "load.largest" for "load.3.largest".
+[[nodiscard]] std::string without_numbers(const std::string& name);
+
 /// The results of one step.
 struct StepRecord {
   /// Completed steps, including this one.
@@ -50,6 +59,7 @@ struct StepRecord {
   StepMemory memory = {};
   /// The groups of log.norm_groups. Their squares sum up to that of the gradient norm.
   std::vector<GroupNorm> group_norms = {};
+  std::vector<Metric> metrics = {};
   /// The loss scale, if the run scales its loss.
   std::optional<double> loss_scale = {};
   /// True if parameters were not updated: because of loss scaling, a rule of [health], or a batch that the loss does

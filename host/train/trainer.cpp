@@ -11,6 +11,7 @@
 #include "runtime/rank_threads.hpp"
 #include "setup/agreement.hpp"
 #include "strata/error.hpp"
+#include "train/step_metrics.hpp"
 
 namespace strata::host {
 namespace {
@@ -213,6 +214,7 @@ class Trainer::Rank {
     if (leads()) {
       const Compiled& compiled = trainer_.programs_.training;
       record.group_norms = read_group_norms(*training_, compiled.norm_groups, reports, scaler_.factor(), replicas_);
+      record.metrics = describe_metrics(compiled.metrics, read_metric_sums(*training_), count);
     }
     if (count == 0) {
       // The update has left out this step, as every step whose gradient scale is not finite.

@@ -11,6 +11,7 @@
 #include "runtime/element.hpp"
 #include "runtime/initialize.hpp"
 #include "train/loss_scaler.hpp"
+#include "train/step_metrics.hpp"
 
 namespace strata::host {
 
@@ -196,6 +197,7 @@ class DefinedRun {
     double loss = 0;
     double count = 0;
     double norm = 0;
+    std::vector<double> metrics;
     for (std::size_t i = 0; i < values_.size(); ++i) {
       write(values_[i]);
       const ReplicaStep of_replica = compute(i, context, inputs);
@@ -205,12 +207,14 @@ class DefinedRun {
       loss += of_replica.loss;
       count += of_replica.count;
       norm += of_replica.norm / static_cast<double>(values_.size());
+      add(of_replica.metrics, metrics);
     }
     exchange_.run(step, values_);
     for (std::size_t i = 0; i < averages_.size(); ++i) move_average(values_[i], averages_[i]);
     scaler_.skips(norm);
     result.losses.push_back(loss / count);
     result.gradient_norms.push_back(norm);
+    result.metrics.insert(result.metrics.end(), metrics.begin(), metrics.end());
   }
 
   /// Evaluates the parameters of each replica, or their averages, on that replica's samples. `evaluation` shares its
@@ -256,11 +260,18 @@ class DefinedRun {
     }
   }
 
-  /// Loss and count are sums over the tokens of a replica. The gradients are scaled, and empty if they are not finite.
+  static void add(const std::vector<double>& terms, std::vector<double>& sums) {
+    sums.resize(terms.size());
+    for (std::size_t i = 0; i < terms.size(); ++i) sums[i] += terms[i];
+  }
+
+  /// Loss, count and metrics are sums over the tokens of a replica. The gradients are scaled, and empty if they are not
+  /// finite.
   struct ReplicaStep {
     double loss = 0;
     double count = 0;
     double norm = 0;
+    std::vector<double> metrics;
     std::optional<ParameterValues> gradients;
   };
 
@@ -274,6 +285,7 @@ class DefinedRun {
       step.loss += reports.at("loss");
       step.count += reports.at("count");
       step.norm = reports.at("grad_norm");
+      add(read_metric_sums(executor_), step.metrics);
       scale = reports.at("gradient_scale");
       sums.push_back(read_all(executor_, &StoredParameter::gradient));
     }
@@ -311,26 +323,6 @@ class DefinedRun {
   std::vector<DefinedReduction> reductions_;  // by replica
 };
 
-/// A replica is defined by the whole batch, in which the samples of others have no targets. A loss that reads none
-/// would count these samples nevertheless.
-void require_losses_of_targets(const Graph& graph, const SimulatedReplicas& replicas) {
-  if (replicas.part_of_sample.empty()) return;
-  std::set<int> readers;
-  for (const Node& node : graph.nodes()) {
-    const bool reads = std::any_of(node.operands.begin(), node.operands.end(),
-                                   [&](const Value& operand) { return readers.contains(operand.node); });
-    if (reads || (node.is_input() && replicas.targets.contains(node.name))) readers.insert(node.id);
-  }
-  for (const Sink& sink : graph.sinks) {
-    if (sink.kind != Sink::Kind::loss || readers.contains(sink.value.node)) continue;
-    throw ConfigurationError(
-        "the loss '" + graph.node(sink.value.node).name +
-        "' reads no targets, so it cannot be verified under strategies that keep replicas or their "
-        "gradients apart, such as localsgd and compress; accepted: a model without it, such as "
-        "balance_loss = 0 and z_loss = 0");
-  }
-}
-
 }  // namespace
 
 ParameterValues DefinedReduction::run(const std::vector<ParameterValues>& gradients, double unit) {
@@ -365,7 +357,7 @@ ParameterValues DefinedReduction::run(const std::vector<ParameterValues>& gradie
 StackResult run_definition(const Compiled& single, World& world, const MakeDevice& make_device,
                            const StackSettings& settings, const OptimizerSettings& optimizer,
                            const SimulatedReplicas& replicas, InputSource& inputs) {
-  require_losses_of_targets(single.graph, replicas);
+  require_sums_of_targets(single.graph, replicas);
   StackResult result;
   run_rank_threads(world, make_device, [&](Device& device, Communicator& communicator) {
     const MemoryPlan& plan = single.plan(0);

@@ -44,6 +44,11 @@ struct SimulatedReplicas {
 [[nodiscard]] SimulatedReplicas find_replicas(const Stack& stack, const Compiled& compiled,
                                               const std::vector<DatasetInput>& inputs);
 
+/// A replica is defined by the whole batch, in which the samples of others have no targets. A loss or a metric that
+/// reads none would count these samples nevertheless. \throws ConfigurationError if the graph has one and replicas are
+/// apart.
+void require_sums_of_targets(const Graph& graph, const SimulatedReplicas& replicas);
+
 /// The inputs of one worker of one replica. Each computes the whole batch, so that random numbers are those of the
 /// stack. The targets of the others are ignored, so that their sequences give neither loss nor gradient.
 class ReplicaInputs final : public InputSource {

@@ -20,6 +20,7 @@ void visit(Archive& archive, Result& result) {
   archive(result.losses);
   archive(result.gradient_norms);
   archive(result.evaluations);
+  archive(result.metrics);
   archive(result.parameters);
   archive(result.averages);
   archive(result.planned_peak_bytes);

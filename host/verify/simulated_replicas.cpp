@@ -132,4 +132,24 @@ void ReplicaInputs::load(const InputPart& part, std::uint64_t step) {
   }
 }
 
+void require_sums_of_targets(const Graph& graph, const SimulatedReplicas& replicas) {
+  if (replicas.part_of_sample.empty()) return;
+  std::set<int> readers;
+  for (const Node& node : graph.nodes()) {
+    const bool reads = std::any_of(node.operands.begin(), node.operands.end(),
+                                   [&](const Value& operand) { return readers.contains(operand.node); });
+    if (reads || (node.is_input() && replicas.targets.contains(node.name))) readers.insert(node.id);
+  }
+  for (const Sink& sink : graph.sinks) {
+    const bool is_sum = sink.kind == Sink::Kind::loss || sink.kind == Sink::Kind::metric;
+    if (!is_sum || readers.contains(sink.value.node)) continue;
+    throw ConfigurationError(
+        "the " + std::string(sink.kind == Sink::Kind::loss ? "loss" : "metric") + " '" +
+        graph.node(sink.value.node).name +
+        "' reads no targets, so it cannot be verified under strategies that keep replicas or their "
+        "gradients apart, such as localsgd and compress; accepted: one whose op takes the targets, and counts no "
+        "sample of negative ones");
+  }
+}
+
 }  // namespace strata::host

@@ -11,6 +11,7 @@
 #include "runtime/shards.hpp"
 #include "strata/random.hpp"
 #include "train/loss_scaler.hpp"
+#include "train/step_metrics.hpp"
 
 namespace strata::host {
 namespace {
@@ -191,7 +192,7 @@ StepContext verified_step(std::uint64_t step, double learning_rate, const LossSc
           .skipped_steps = scaler.state().skipped_steps};
 }
 
-double StackDifference::worst() const { return std::max({loss, gradient_norm, evaluation, parameter}); }
+double StackDifference::worst() const { return std::max({loss, gradient_norm, evaluation, metrics, parameter}); }
 
 StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& make_device,
                       const StackSettings& settings, InputSource& inputs) {
@@ -228,6 +229,8 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
       if (rank == 0) {
         result.losses.push_back(reports.at("loss") / reports.at("count"));
         result.gradient_norms.push_back(reports.at("grad_norm"));
+        const std::vector<double> metrics = read_metric_sums(executor);
+        result.metrics.insert(result.metrics.end(), metrics.begin(), metrics.end());
       }
       if (!settings.evaluates_after(step)) continue;
       const Reports evaluated = evaluation->run(evaluations++, 0, inputs);
@@ -244,6 +247,7 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
       own.losses = result.losses;
       own.gradient_norms = result.gradient_norms;
       own.evaluations = result.evaluations;
+      own.metrics = result.metrics;
     }
     own.planned_peak_bytes = {planned.arena};
     own.arena_peak_bytes = {arena->peak_bytes()};
@@ -257,6 +261,7 @@ StackDifference compare(const StackResult& stack, const StackResult& single, con
   difference.loss = worst_step(stack.losses, single.losses);
   difference.gradient_norm = worst_step(stack.gradient_norms, single.gradient_norms);
   difference.evaluation = worst_step(stack.evaluations, single.evaluations);
+  difference.metrics = relative_difference(stack.metrics, single.metrics);
   const auto compare_tensor = [&](const WholeTensors& found, const std::vector<double>& expected,
                                   const std::string& parameter, const std::string& description) {
     const auto tensor = found.find(parameter);

@@ -25,6 +25,7 @@ struct StackResult {
   std::vector<double> losses;          ///< mean over tokens, one per step
   std::vector<double> gradient_norms;  ///< one per step
   std::vector<double> evaluations;     ///< mean over tokens, one per evaluation; empty without an evaluation pass
+  std::vector<double> metrics;         ///< sums of all metrics (Compiled::metrics), step after step
 
   /// Every whole parameter after the last step. Replicas along unsynchronized axes follow one another in the order of
   /// the mesh.
@@ -47,6 +48,7 @@ struct StackDifference {
   double loss = 0;
   double gradient_norm = 0;
   double evaluation = 0;
+  double metrics = 0;
   double parameter = 0;
   /// The parameter with the largest difference.
   std::string worst_parameter;

@@ -5,8 +5,15 @@
 namespace strata::models {
 namespace {
 
-/// The gates [batch seq expert] of a stream, with the losses of their choice in training.
-Value choose(GraphBuilder& b, Value x, const std::string& prefix, const ExpertChoice& choice) {
+/// The operands of an op that counts tokens by their targets, if there are any.
+std::vector<Value> with(std::vector<Value> operands, std::optional<Value> targets) {
+  if (targets) operands.push_back(*targets);
+  return operands;
+}
+
+/// The gates [batch seq expert] of a stream, with the losses and the metric of their choice in training.
+Value choose(GraphBuilder& b, Value x, const std::string& prefix, const ExpertChoice& choice,
+             const ExpertContext& context) {
   const std::string name = prefix + "gate";
   // One gate divided by itself is 1, whatever the score.
   const bool scores_do_not_matter =
@@ -20,10 +27,17 @@ Value choose(GraphBuilder& b, Value x, const std::string& prefix, const ExpertCh
   const Value gates =
       b.op("top_k", {scores}, name + ".gates", {{"k", choice.choices}, {"normalize", choice.normalize}})[0];
   if (b.mode() != GraphMode::training) return gates;
-  if (choice.balance_loss > 0) {
-    b.add_loss(b.op("balance_loss", {scores, gates}, name + ".balance_loss", {{"weight", choice.balance_loss}})[0]);
+  const std::optional<Value> targets = context.targets;
+  if (!context.metric.empty()) {
+    b.add_metric(context.metric, b.op("count_choices", with({gates}, targets), name + ".load")[0]);
   }
-  if (choice.z_loss > 0) b.add_loss(b.op("z_loss", {logits}, name + ".z_loss", {{"weight", choice.z_loss}})[0]);
+  if (choice.balance_loss > 0) {
+    b.add_loss(b.op("balance_loss", with({scores, gates}, targets), name + ".balance_loss",
+                    {{"weight", choice.balance_loss}})[0]);
+  }
+  if (choice.z_loss > 0) {
+    b.add_loss(b.op("z_loss", with({logits}, targets), name + ".z_loss", {{"weight", choice.z_loss}})[0]);
+  }
   return gates;
 }
 
@@ -39,13 +53,14 @@ void define_expert_dims(GraphBuilder& b, const ExpertChoice& choice) {
 }
 
 Value mix_experts(GraphBuilder& b, Value x, const std::string& prefix, const ExpertChoice& choice,
-                  const std::string& kind, double output_deviation) {
+                  const ExpertContext& context) {
   const std::string name = prefix + "experts";
-  const Value gates = choose(b, x, prefix, choice);
+  const Value gates = choose(b, x, prefix, choice, context);
   const Value gate = matrices(b, name + ".gate_proj", {"expert", "ffn", "embed"}, kInitialDeviation);
   const Value up = matrices(b, name + ".up_proj", {"expert", "ffn", "embed"}, kInitialDeviation);
-  const Value down = matrices(b, name + ".down_proj", {"expert", "embed", "ffn"}, output_deviation);
-  const Value y = b.op("experts", {x, gates, gate, up, down}, name, {{"kind", kind}, {"choices", choice.choices}})[0];
+  const Value down = matrices(b, name + ".down_proj", {"expert", "embed", "ffn"}, context.output_deviation);
+  const Value y =
+      b.op("experts", {x, gates, gate, up, down}, name, {{"kind", context.activation}, {"choices", choice.choices}})[0];
   if (choice.shared_width == 0) return y;
   const Value shared = feed_forward(b, x, prefix,
                                     {.names = {.gate = "shared_expert.gate_proj",
@@ -53,8 +68,8 @@ Value mix_experts(GraphBuilder& b, Value x, const std::string& prefix, const Exp
                                                .activation = "shared_expert.gate",
                                                .down = "shared_expert.down_proj"},
                                      .inner = "shared_ffn",
-                                     .activation = kind,
-                                     .output_deviation = output_deviation});
+                                     .activation = context.activation,
+                                     .output_deviation = context.output_deviation});
   return b.add(y, shared, prefix + "shared_expert.added");
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "strata/graph.hpp"
@@ -24,14 +25,24 @@ struct ExpertChoice {
   double z_loss = 0;
 };
 
+/// What surrounds a choice of experts.
+struct ExpertContext {
+  /// One of activation_functions().
+  std::string activation;
+  double output_deviation = 0;
+  /// i32 [batch seq]: tokens of negative targets count neither in the losses of the choice nor in the metric.
+  std::optional<Value> targets = std::nullopt;
+  /// Name of the metric of how many tokens choose each expert, such as "expert_load.3". Empty: none.
+  std::string metric = {};
+};
+
 /// Defines the dims "expert" and "shared_ffn", those that there are.
 void define_expert_dims(GraphBuilder& builder, const ExpertChoice& choice);
 
 /// Gated feed-forward blocks of a stream [batch seq embed], of which every token uses some. The inner width is the dim
 /// "ffn". Parameters: PREFIXgate.weight, which is the router's, PREFIXexperts.gate_proj.weight, up_proj and down_proj,
-/// and PREFIXshared_expert.gate_proj.weight and so on. `kind`: one of activation_functions(). \return [batch seq
-/// embed].
+/// and PREFIXshared_expert.gate_proj.weight and so on. \return [batch seq embed].
 [[nodiscard]] Value mix_experts(GraphBuilder& builder, Value x, const std::string& prefix, const ExpertChoice& choice,
-                                const std::string& kind, double output_deviation);
+                                const ExpertContext& context);
 
 }  // namespace strata::models

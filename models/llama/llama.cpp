@@ -93,7 +93,11 @@ class LayerBuilder {
   Value feed_forward(Value x) {
     const double deviation = models::residual_deviation(settings_.layers);
     if (settings_.kind() == Kind::mixture) {
-      const Value y = models::mix_experts(b_, x, prefix_ + "mlp.", settings_.experts, settings_.activation, deviation);
+      models::ExpertContext context{.activation = settings_.activation,
+                                    .output_deviation = deviation,
+                                    .metric = "expert_load." + std::to_string(layer_)};
+      if (b_.mode() == GraphMode::training) context.targets = b_.input("targets", {"batch", "seq"});
+      const Value y = models::mix_experts(b_, x, prefix_ + "mlp.", settings_.experts, context);
       return b_.dropout(y, settings_.residual_dropout, prefix_ + "mlp.dropout");
     }
     const Value y = models::feed_forward(

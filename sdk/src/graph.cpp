@@ -110,6 +110,8 @@ std::string_view kind_name(Sink::Kind kind) {
       return "gradient";
     case Sink::Kind::output:
       return "output";
+    case Sink::Kind::metric:
+      return "metric";
   }
   throw VerificationError("unknown kind of sink");
 }

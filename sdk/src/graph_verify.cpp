@@ -147,6 +147,7 @@ class Verifier {
 
   void sinks_exist() const {
     int losses = 0;
+    std::set<std::string> metrics;
     for (const Sink& sink : graph_.sinks) {
       if (!defined_.contains(sink.value.node))
         fail("a sink reads %" + std::to_string(sink.value.node) + ", which is not there");
@@ -154,6 +155,12 @@ class Verifier {
       if (sink.kind == Sink::Kind::loss || sink.kind == Sink::Kind::count) {
         if (!type.dims.empty()) fail("loss and count are scalars, found " + to_string(type));
         ++losses;
+      }
+      if (sink.kind == Sink::Kind::metric) {
+        const std::string name = "metric '" + sink.name + "'";
+        if (type.dims.size() > 1 || type.dtype != DType::f64)
+          fail(name + " is [] or [n] f64, found " + to_string(type));
+        if (!metrics.insert(sink.name).second) fail("there are two of the name " + name);
       }
       if (sink.kind != Sink::Kind::parameter_gradient) continue;
       const auto found = parameters_.find(sink.name);

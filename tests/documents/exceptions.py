@@ -26,6 +26,7 @@ PLACEHOLDERS = (
 # Work that is shortened: (pattern, what replaces it).
 SHORTER = (
     (r"overlap\.py (.*)--steps \d+", r'overlap.py --strata "$PROGRAM" \1--steps 2 --config a.toml'),
+    (r"expert_against_ddp\.py (.*)--steps \d+", r'expert_against_ddp.py --strata "$PROGRAM" \1--steps 2 --warmup 1 --ffn 8'),
     (r"muon_share\.py .*", r'muon_share.py --strata "$PROGRAM" --steps 2 --ranks 1 2 --context 16 --config tiny-gpt2.toml'),
     (r"lora_base\.py", r'lora_base.py --strata "$PROGRAM" --steps 2 --rounds 2 --config tiny-llama.toml'),
     (r"plugins +check (\S+)", r"plugins check \1 --only P06"),

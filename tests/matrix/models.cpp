@@ -29,11 +29,11 @@ logits_scaling = 0.5
 residual_dropout = 0.1
 norm_epsilon = 0.01)";
 
-/// A mixture without losses of the choice, which `strata verify` cannot define for replicas that are apart. The rows of
-/// tests/stacks/test_mixture.cpp have them.
 constexpr const char* kMixture = R"("mixture"
 ffn = 12
-experts = 6)";
+experts = 6
+balance_loss = 0.1
+z_loss = 0.1)";
 constexpr const char* kSharedMixture = R"("mixture"
 kv_heads = 1
 qk_norm = "all_heads"
@@ -42,7 +42,8 @@ experts = 6
 choices = 3
 scores = "sigmoid"
 normalize = "no"
-shared_ffn = 12)";
+shared_ffn = 12
+balance_loss = 0.3)";
 
 }  // namespace
 

@@ -81,7 +81,12 @@ std::vector<OpCase> routing_cases() {
                  .operands = {{kScores}},
                  .attributes = {{"weight", 0.3}},
                  .differentiable = true};
-  for (const OpCase& each : {balance, z}) {
+  const auto with_targets = [](OpCase of) {
+    of.name += "_of_targets";
+    of.operands.push_back({{"batch", "seq"}, Fill::targets, DType::i32});
+    return of;
+  };
+  for (const OpCase& each : {balance, z, with_targets(balance), with_targets(z)}) {
     OpCase gradient = each;
     gradient.name += "_gradient";
     gradient.op += "_gradient";
@@ -89,6 +94,10 @@ std::vector<OpCase> routing_cases() {
     append(cases, {each, with_sizes(each, many_experts(), "_large"), gradient, with_accumulate(gradient),
                    with_sizes(gradient, many_experts(), "_large")});
   }
+  const OpCase load{
+      .name = "count_choices", .op = "count_choices", .sizes = kSizes, .operands = {{kScores, Fill::sparse}}};
+  append(cases,
+         {load, with_sizes(load, many_experts(), "_large"), with_targets(load), with_accumulate(with_targets(load))});
   return cases;
 }
 

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <numeric>
+
 #include "reports/program_summary.hpp"
 #include "stack_row.hpp"
 #include "strata/error.hpp"
@@ -85,6 +87,26 @@ INSTANTIATE_TEST_SUITE_P(
                         table("tensor", 2, kSequenceParallel),
                     16}}),
     [](const auto& info) { return info.param.stack.name; });
+
+/// Every choice of every token with a target is counted once, whatever shards it. About a fifth of the tokens has none.
+TEST(MixtureMetric, IsTheLoadOfTheWholeBatch) {
+  for (const std::string& stack : {table("ddp", 2) + table("expert", 2), table("pipeline", 2) + table("context", 2),
+                                   table("localsgd", 2, "steps = 2\n")}) {
+    host::RunConfiguration configuration = small_gpt2(stack, 8, 2);
+    configuration.model = mixture();
+    BuiltPlugins plugins;
+    const host::Verification verification = host::verify_stack(configuration, plugins, {2, true});
+    const std::vector<double>& metrics = verification.stack.metrics;
+    EXPECT_EQ(metrics, verification.single.metrics) << stack;
+    ASSERT_GE(metrics.size(), 2U * 2U * 6U) << "steps, layers and experts";
+    for (auto step = metrics.begin(); step != metrics.end(); step += 12) {
+      const double choices = std::accumulate(step, step + 6, 0.0);
+      EXPECT_EQ(choices, std::accumulate(step + 6, step + 12, 0.0)) << "the other layer";
+      EXPECT_GT(choices, 64) << "of 8 sequences of 8 tokens with 2 choices";
+      EXPECT_LT(choices, 128);
+    }
+  }
+}
 
 struct RefusedRow {
   const char* name;

@@ -39,6 +39,14 @@ TEST(Progress, PlainLinesComeNowAndThen) {
   EXPECT_THAT(stream.str(), Not(HasSubstr("\x1b")));
 }
 
+TEST(Progress, ShowsMetricsWithoutNumbersInTheirNames) {
+  StepRecord shown = record(1);
+  shown.metrics = {{"load.0.largest", 1.5}, {"load.1.largest", 2}, {"load.largest", 1.75}};
+  std::ostringstream stream;
+  Progress(stream, {.terminal = false, .every = 1}, 0, 10).step(shown);
+  EXPECT_THAT(stream.str(), HasSubstr("  lr 3.00e-04  load.largest 1.75  12.3k tokens/s"));
+}
+
 TEST(Progress, ATerminalHasOneLineThatNotesDoNotTear) {
   std::ostringstream stream;
   {

@@ -4,9 +4,11 @@
 #include <cstring>
 
 #include "build_paths.hpp"
+#include "files/text_format.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
 #include "train/run_recorder.hpp"
+#include "train/step_metrics.hpp"
 
 namespace strata::host {
 namespace {
@@ -53,6 +55,25 @@ double parameter_difference(const fs::path& a, const fs::path& b) {
     largest = std::max(largest, difference / std::max(scale, 1e-3));
   }
   return largest;
+}
+
+/// Metrics as the log has them, as "name value".
+std::vector<std::string> described(const std::vector<PlacedMetric>& placed, const std::vector<double>& sums) {
+  std::vector<std::string> texts;
+  for (const Metric& each : describe_metrics(placed, sums, 4)) {
+    texts.push_back(each.name + format_line(" %.4f", each.value));
+  }
+  return texts;
+}
+
+TEST(StepMetrics, DescribeSumsOfAStep) {
+  EXPECT_THAT(described({{"error", 0, 1, false}}, {6}), ::testing::ElementsAre("error 1.5000"));
+  // ln 2 / ln 4 of four bins, of which two are used alike.
+  EXPECT_THAT(described({{"load.0", 0, 4, true}, {"load.1", 4, 4, true}}, {5, 5, 0, 0, 1, 1, 1, 1}),
+              ::testing::ElementsAre("load.0.largest 2.0000", "load.0.entropy 0.5000", "load.1.largest 1.0000",
+                                     "load.1.entropy 1.0000", "load.largest 1.5000", "load.entropy 0.7500"));
+  EXPECT_THAT(described({{"empty", 0, 2, true}}, {0, 0}),
+              ::testing::ElementsAre(HasSubstr("empty.largest "), HasSubstr("nan")));
 }
 
 class TrainerTest : public ::testing::Test {

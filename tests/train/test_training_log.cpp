@@ -45,7 +45,8 @@ TEST(TrainingLog, WritesAnObjectALine) {
               .model_flops_per_second = 4e9,
               .utilisation = 0.5,
               .memory = {.planned_bytes = 4096, .arena_bytes = 1024, .resident_bytes = 8192},
-              .group_norms = {{"h.0", 0.08}, {"wte", 0.06}}});
+              .group_norms = {{"h.0", 0.08}, {"wte", 0.06}},
+              .metrics = {{"load.0.largest", 1.5}, {"load.largest", 1.5}}});
     log.evaluation({.step = 3, .loss = 2.25, .tokens = 640, .data_wait_seconds = 0.5});
     log.checkpoint({.step = 3,
                     .path = "checkpoints/step-00000003",
@@ -64,7 +65,8 @@ TEST(TrainingLog, WritesAnObjectALine) {
   EXPECT_EQ(lines[0], json::parse(R"({"step":3,"loss":2.5,"grad_norm":0.1,"lr":0.001,"tokens_per_second":1000.0,
                                       "model_flops_per_second":4e9,"mfu":0.5,"step_seconds":0.5,"wait_seconds":0.25,
                                       "data_wait_seconds":0.125,"arena_bytes":1024,"rss_bytes":8192,
-                                      "grad_norms":{"h.0":0.08,"wte":0.06}})"));
+                                      "grad_norms":{"h.0":0.08,"wte":0.06},
+                                      "metrics":{"load.0.largest":1.5,"load.largest":1.5}})"));
   EXPECT_EQ(
       lines[1],
       json::parse(R"({"event":"eval","step":3,"loss":2.25,"tokens":640,"data_wait_seconds":0.5,"weights":"trained"})"));

@@ -17,7 +17,7 @@ namespace strata::host {
 namespace {
 
 /// Emits one end of step. All scalars are f64. Collectives over the pipeline axis come in an order that is the same on
-/// all stages: loss, count, tied gradients by parameter, norm.
+/// all stages: loss, count, metrics, tied gradients by parameter, norm.
 class StepEnd {
  public:
   StepEnd(const PlacedModel& model, const PartitionResult& partitioned, const std::vector<TrainedBucket>& buckets,
@@ -29,10 +29,12 @@ class StepEnd {
         builder_(builder),
         unsynchronized_(in_mesh_order(builder.mesh(), model.is_training() ? model.stack.unsynchronized : AxisSet{})) {}
 
-  /// Completes loss and count. \return the count.
+  /// Completes loss, count and metrics. \return the count.
   BufferId complete_scalars() {
     complete_scalar("loss", partitioned_.loss);
-    return complete_scalar("count", partitioned_.count);
+    const BufferId count = complete_scalar("count", partitioned_.count);
+    if (!model_.metrics.empty()) complete_metrics();
+    return count;
   }
 
   void end_training() {
@@ -88,23 +90,38 @@ class StepEnd {
 
   // --- sums
 
-  /// Completes the accumulators of loss or count, each over its own partial axes, sums them and reports the total.
-  /// \return the total's buffer, for one replica.
+  /// Completes the accumulators of loss or count and reports the total. \return the total's buffer, for one replica.
   BufferId complete_scalar(const std::string& name, const PartialAccumulators& accumulators) {
+    const BufferId total = complete(name, accumulators, [&] { return scalar(name); });
+    report(name, unsynchronized_.empty() ? total : over_replicas(total, 1, name));
+    return total;
+  }
+
+  void complete_metrics() {
+    const BufferId total = complete(kMetricsReport, partitioned_.metrics, [&] {
+      return builder_.add_flat(kMetricsReport, BufferKind::activation, DType::f64, metric_elements(model_.metrics));
+    });
+    if (!unsynchronized_.empty()) all_reduce(total, unsynchronized_, "metrics of all replicas");
+    report(kMetricsReport, total);
+  }
+
+  /// Completes accumulators, each over its own partial axes, and sums them, over stages too. `make_buffer()` adds the
+  /// buffer of a stage without any. \return the total's buffer, for one replica.
+  template <class MakeBuffer>
+  BufferId complete(const std::string& name, const PartialAccumulators& accumulators, const MakeBuffer& make_buffer) {
     std::vector<BufferId> parts;
     for (const auto& [partial, buffer] : accumulators) {
       parts.push_back(buffer);
       zero(buffer);
       if (!partial.empty()) all_reduce(buffer, in_mesh_order(builder_.mesh(), partial), name);
     }
-    // Another stage computes the loss. This one contributes 0 to the sum over stages.
-    if (parts.empty()) parts.push_back(zeroed(scalar(name), "no " + name + " on this stage"));
+    // Other stages compute it. This one contributes 0 to the sum over stages.
+    if (parts.empty()) parts.push_back(zeroed(make_buffer(), "no " + name + " on this stage"));
     const BufferId total = sum(name, parts);
     over_stages(total, name);
     if (model_.is_training() && !model_.stack.reduced.empty()) {
       all_reduce(total, model_.stack.reduced, name + " of all workers");
     }
-    report(name, unsynchronized_.empty() ? total : over_replicas(total, 1, name));
     return total;
   }
 

@@ -13,6 +13,9 @@ namespace strata::host {
 /// divided by "count" nor by StepContext::loss_scale. With unsynchronized axes, they are sums over all replicas.
 inline constexpr const char* kGroupSquaresReport = "group_squares";
 
+/// Name of the report with the sums of all metrics (Compiled::metrics), over all replicas.
+inline constexpr const char* kMetricsReport = "metrics";
+
 /// Names of reports of a program with a guard (StepGuard). The verdict is 0, or NaN if the step updates nothing. The
 /// host writes the two limits before every step.
 inline constexpr const char* kGuardVerdict = "guard";

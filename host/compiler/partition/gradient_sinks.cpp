@@ -14,19 +14,30 @@ namespace {
 
 std::string name_of(const Sink& sink) {
   if (sink.kind == Sink::Kind::parameter_gradient) return sink.name + ".gradient";
+  if (sink.kind == Sink::Kind::metric) return "metric " + sink.name;
   return sink.kind == Sink::Kind::loss ? "loss" : "count";
 }
 
 }  // namespace
 
 GradientSinks::GradientSinks(const Graph& graph, const LayoutRules& rules, ProgramBuilder& builder,
-                             const std::vector<Bucket>& dealt)
-    : graph_(graph), rules_(rules), builder_(builder), dealt_(dealt), piece_gradients_(dealt.size()) {
+                             const std::vector<Bucket>& dealt, const std::vector<PlacedMetric>& metrics)
+    : graph_(graph),
+      rules_(rules),
+      builder_(builder),
+      dealt_(dealt),
+      placed_metrics_(metrics),
+      piece_gradients_(dealt.size()) {
   for (std::size_t i = 0; i < dealt.size(); ++i) {
     for (std::size_t k = 0; k < dealt[i].parameters.size(); ++k) {
       places_[builder.program().parameters[dealt[i].parameters[k]].name] = {i, dealt[i].offsets[k]};
     }
   }
+}
+
+Layout GradientSinks::layout(const Sink& sink) const {
+  const Dims& dims = graph_.type(sink.value).dims;
+  return sink.kind == Sink::Kind::metric ? Layout(dims.size()) : rules_.canonical(dims);
 }
 
 const GradientSinks::Place* GradientSinks::dealt_place(const Sink& sink) const {
@@ -73,17 +84,30 @@ BufferId GradientSinks::accumulator(const Sink& sink, const AxisSet& partial) {
   const auto known = accumulators.find(partial);
   if (known != accumulators.end()) return known->second;
   const TensorType& type = graph_.type(sink.value);
-  const Shape shape = rules_.local_shape(type.dims, rules_.canonical(type.dims));
+  const Shape shape = rules_.local_shape(type.dims, layout(sink));
   const BufferId buffer = builder_.add_buffer(name_of(sink) + partial_suffix(partial), BufferKind::gradient,
                                               type_of(sink), type.dims, shape, true);
   accumulators.emplace(partial, buffer);
+  if (sink.kind == Sink::Kind::metric) place_metric(sink.name, buffer, partial);
   return buffer;
+}
+
+void GradientSinks::place_metric(const std::string& name, BufferId buffer, const AxisSet& partial) {
+  const auto [flat, added] = flat_metrics_.try_emplace(partial, -1);
+  if (added) {
+    flat->second = builder_.add_flat("metrics" + partial_suffix(partial), BufferKind::gradient, DType::f64,
+                                     metric_elements(placed_metrics_), true);
+  }
+  const auto placed = std::find_if(placed_metrics_.begin(), placed_metrics_.end(),
+                                   [&](const PlacedMetric& each) { return each.name == name; });
+  builder_.make_view(buffer, flat->second, placed->offset);
 }
 
 /// Moves the parameter to the end, so that the order is that of the latest contributions, in which gradients complete.
 PartialAccumulators& GradientSinks::accumulators_of(const Sink& sink) {
   if (sink.kind == Sink::Kind::loss) return loss_;
   if (sink.kind == Sink::Kind::count) return count_;
+  if (sink.kind == Sink::Kind::metric) return metrics_[sink.name];
   const auto found =
       std::find_if(gradients_.begin(), gradients_.end(), [&](const auto& each) { return each.first == sink.name; });
   if (found == gradients_.end()) {

@@ -8,20 +8,23 @@
 
 #include "compiler/partition/partition.hpp"
 #include "compiler/placement/bucket.hpp"
+#include "compiler/placement/metrics.hpp"
 #include "compiler/program/program_builder.hpp"
 #include "strata/graph.hpp"
 #include "strata/layout.hpp"
 
 namespace strata::host {
 
-/// Accumulates the contributions to loss, count and gradients. Most go to accumulators that live for the whole step.
-/// Buckets that are reduced in every micro-batch (ZeRO-2, ZeRO-3) have a flat gradient per task, which is
+/// Accumulates the contributions to loss, count, metrics and gradients. Most go to accumulators that live for the whole
+/// step. Buckets that are reduced in every micro-batch (ZeRO-2, ZeRO-3) have a flat gradient per task, which is
 /// reduce-scattered to the ranks' pieces as soon as it is complete.
 class GradientSinks {
  public:
-  GradientSinks(const Graph& graph, const LayoutRules& rules, ProgramBuilder& builder,
-                const std::vector<Bucket>& dealt);
+  GradientSinks(const Graph& graph, const LayoutRules& rules, ProgramBuilder& builder, const std::vector<Bucket>& dealt,
+                const std::vector<PlacedMetric>& metrics);
 
+  /// The layout of contributions to `sink`. The host reads metrics as a whole.
+  [[nodiscard]] Layout layout(const Sink& sink) const;
   /// True if `task` has no contribution yet. The first contribution overwrites, and later ones add.
   [[nodiscard]] bool is_fresh(const Sink& sink, const AxisSet& partial, const TaskKey& task) const;
   /// The buffer for the next contribution, which is partial over `partial`.
@@ -39,6 +42,8 @@ class GradientSinks {
   [[nodiscard]] const GradientAccumulators& gradients() const { return gradients_; }
   [[nodiscard]] const PartialAccumulators& loss() const { return loss_; }
   [[nodiscard]] const PartialAccumulators& count() const { return count_; }
+  /// Of all metrics together.
+  [[nodiscard]] const PartialAccumulators& metrics() const { return flat_metrics_; }
 
  private:
   struct Place {
@@ -54,6 +59,8 @@ class GradientSinks {
 
   [[nodiscard]] const Place* dealt_place(const Sink& sink) const;
   BufferId accumulator(const Sink& sink, const AxisSet& partial);
+  /// Makes `buffer` a part of the accumulator of all metrics.
+  void place_metric(const std::string& name, BufferId buffer, const AxisSet& partial);
   PartialAccumulators& accumulators_of(const Sink& sink);
   [[nodiscard]] DType type_of(const Sink& sink) const;
   /// `start` reduce-scatters a task's gradient to this rank's piece. `finish` adds the piece to the step's accumulator.
@@ -71,12 +78,15 @@ class GradientSinks {
   const LayoutRules& rules_;
   ProgramBuilder& builder_;
   const std::vector<Bucket>& dealt_;
+  const std::vector<PlacedMetric>& placed_metrics_;
   std::vector<PartialGradients> piece_gradients_;
   std::map<std::string, Place> places_;
   std::map<TaskGradientKey, TaskGradient> task_gradients_;
   GradientAccumulators gradients_;
   PartialAccumulators loss_;
   PartialAccumulators count_;
+  std::map<std::string, PartialAccumulators> metrics_;
+  PartialAccumulators flat_metrics_;
 };
 
 }  // namespace strata::host

@@ -22,7 +22,7 @@ class Partitioner {
         builder_(builder),
         gathered_(builder, parameters.dealt, model.is_training()),
         values_(model, stage, builder, gathered_),
-        sinks_(model.graph, model.rules, builder, parameters.dealt) {}
+        sinks_(model.graph, model.rules, builder, parameters.dealt, model.metrics) {}
 
   PartitionResult run() {
     for (std::size_t i = 0; i < parameters_.homes.size(); ++i) {
@@ -44,6 +44,7 @@ class Partitioner {
             .gradients = sinks_.gradients(),
             .loss = sinks_.loss(),
             .count = sinks_.count(),
+            .metrics = sinks_.metrics(),
             .found = std::move(found_)};
   }
 
@@ -244,7 +245,7 @@ class Partitioner {
       if (sinks == model_.index.sinks.end() || sinks->second.size() != 1 || values_.is_read(value)) return false;
       const Sink& sink = *sinks->second.front();
       if (sink.kind == Sink::Kind::output) return false;
-      if (homes[k].layout != model_.rules.canonical(node.results[k].dims)) return false;
+      if (homes[k].layout != sinks_.layout(sink)) return false;
       if (node.results[k].dtype != accumulated_in(sink, node.results[k].dtype)) return false;
       if (sinks_.is_fresh(sink, homes[k].partial, homes[k].task) != is_fresh(node, homes)) return false;
     }
@@ -269,7 +270,7 @@ class Partitioner {
       report(sink.name, value, home);
       return;
     }
-    const Layout canonical = model_.rules.canonical(model_.graph.type(value).dims);
+    const Layout canonical = sinks_.layout(sink);
     if (home.layout != canonical) {
       // The conversion completes the axes that shard the parameter. The gradient stays partial over the others.
       AxisSet keep = home.partial;

@@ -32,7 +32,7 @@ using PartialGradients = std::vector<std::pair<AxisSet, BufferId>>;
   return partial.empty() ? "" : " partial " + join({partial.begin(), partial.end()}, "+");
 }
 
-/// Gradients, loss and count before the end of the step completes them.
+/// Gradients, loss, count and metrics before the end of the step completes them.
 struct PartitionResult {
   /// For every sharded bucket, in the order of StoredParameters::dealt: gradients of this rank's piece, reduced in
   /// every micro-batch. Empty for a bucket that is not trained.
@@ -41,6 +41,7 @@ struct PartitionResult {
   GradientAccumulators gradients;
   PartialAccumulators loss;
   PartialAccumulators count;
+  PartialAccumulators metrics;
   Findings found;
 };
 

@@ -4,6 +4,7 @@
 
 #include "compiler/compile_request.hpp"
 #include "compiler/placement/graph_index.hpp"
+#include "compiler/placement/metrics.hpp"
 #include "compiler/placement/stages.hpp"
 #include "compiler/placement/storage.hpp"
 #include "compiler/stack.hpp"
@@ -29,6 +30,8 @@ struct PlacedModel {
   /// How each parameter is updated, and the groups whose gradient norms are reported. Empty without training.
   AssignedGroups groups = {};
   NormGroupIndex norm_groups = {};
+  /// Of `graph`.
+  std::vector<PlacedMetric> metrics = {};
 
   [[nodiscard]] const OpRegistry& registry() const { return *request.registry; }
   [[nodiscard]] bool is_training() const { return request.is_training(); }

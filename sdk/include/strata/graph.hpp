@@ -156,10 +156,11 @@ struct Sink {
     loss,                ///< scalar: the loss, summed over elements such as tokens
     count,               ///< scalar: the number of elements in that sum
     parameter_gradient,  ///< one contribution to a parameter's gradient; a parameter may have several
-    output               ///< a named value for evaluation or generation
+    output,              ///< a named value for evaluation or generation
+    metric               ///< GraphBuilder::add_metric()
   };
   Kind kind = Kind::output;
-  /// Name of the parameter or output; empty for loss and count.
+  /// Name of the parameter, output or metric; empty for loss and count.
   std::string name;
   Value value;
 };
@@ -307,6 +308,11 @@ class STRATA_API GraphBuilder {
   /// Adds `term`, [] f64, to the loss: the result of an op whose gradient rule takes the loss's gradient as 1 and whose
   /// terms of samples are summed, such as z_loss. A loss is divided by the token count.
   void add_loss(Value term);
+  /// Names a value that every training step logs, such as how many tokens chose each expert: `value`, [] or [n] f64,
+  /// the result of an op whose terms of samples are summed. Micro-batches and ranks are summed too. The log has []
+  /// divided by the token count, and of [n] how unequal its elements are (docs/logging.md). The value has no gradient.
+  /// Does nothing in evaluation mode.
+  void add_metric(const std::string& name, Value value);
   /// Registers `value` as an output for evaluation and generation, such as "logits".
   void output(const std::string& name, Value value);
 

@@ -132,29 +132,50 @@ PreparedKernel prepare_top_k_gradient(const OpInstance& op, const CpuEnvironment
   });
 }
 
+/// The targets of rows behind the first `others` operands, or none. Rows of negative targets do not count.
+class Targets {
+ public:
+  Targets(const OpInstance& op, std::size_t others) : others_(others), has_any_(op.operands.size() > others) {}
+
+  [[nodiscard]] bool count(const KernelArguments& arguments, std::int64_t row) const {
+    return !has_any_ || in<std::int32_t>(arguments, others_)[row] >= 0;
+  }
+
+ private:
+  std::size_t others_;
+  bool has_any_;
+};
+
 /// The loads of the experts of one sequence, times their number.
 template <class T>
 class Sequence {
  public:
   /// `load`: memory for one element for each expert.
   Sequence(const OpInstance& op, const KernelArguments& arguments, std::int64_t index, double* load)
-      : width_(columns(op.operands[0])), tokens_(rows(op.operands[0]) / op.operands[0].shape[0]), load_(load) {
+      : width_(columns(op.operands[0])),
+        tokens_(rows(op.operands[0]) / op.operands[0].shape[0]),
+        first_(index * tokens_),
+        load_(load),
+        arguments_(arguments),
+        targets_(op, 2) {
     scores_ = in<T>(arguments, 0) + index * tokens_ * width_;
     const T* gates = in<T>(arguments, 1) + index * tokens_ * width_;
     std::fill_n(load_, width_, 0.0);
     double chosen = 0;
     for (std::int64_t i = 0; i < tokens_ * width_; ++i) {
-      const double is_chosen = widen(gates[i]) != 0 ? 1 : 0;
+      const double is_chosen = widen(gates[i]) != 0 && counts(i / width_) ? 1 : 0;
       load_[i % width_] += is_chosen;
       chosen += is_chosen;
     }
     for (std::int64_t j = 0; j < width_; ++j) load_[j] *= static_cast<double>(width_) / std::max(chosen, 1.0);
   }
 
-  /// Calls body(token, sum of its scores, mean load of the experts by them).
+  [[nodiscard]] bool counts(std::int64_t token) const { return targets_.count(arguments_, first_ + token); }
+  /// Calls body(token, sum of its scores, mean load of the experts by them) for tokens that count.
   template <class Body>
   void each_token(const Body& body) const {
     for (std::int64_t token = 0; token < tokens_; ++token) {
+      if (!counts(token)) continue;
       // In f64, because gradients are differences of loads and means that are almost equal.
       double sum = 0;
       double weighted = 0;
@@ -169,7 +190,10 @@ class Sequence {
  private:
   std::int64_t width_;
   std::int64_t tokens_;
+  std::int64_t first_;
   double* load_;
+  const KernelArguments& arguments_;
+  Targets targets_;
   const T* scores_ = nullptr;
 };
 
@@ -198,6 +222,7 @@ PreparedKernel prepare_balance_loss_gradient(const OpInstance& op, const CpuEnvi
               double* load = kernels::workspace_at<double>(arguments, 0);
               for (std::int64_t i = 0; i < op.operands[0].shape[0]; ++i) {
                 T* dx = out<T>(arguments, 0) + i * tokens * width;
+                if (!op.accumulate) std::fill_n(dx, tokens * width, T{});
                 Sequence<T>(op, arguments, i, load).each_token([&](std::int64_t token, double sum, double mean) {
                   for (std::int64_t j = 0; j < width; ++j) {
                     store(dx[token * width + j], static_cast<float>(weight * (load[j] - mean) / sum), op.accumulate);
@@ -211,33 +236,51 @@ PreparedKernel prepare_balance_loss_gradient(const OpInstance& op, const CpuEnvi
 
 PreparedKernel prepare_z_loss(const OpInstance& op, const CpuEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
-    const auto total = [weight = op.attributes.number("weight"), count = rows(op.operands[0]),
-                        width = columns(op.operands[0])](const T* x) {
+    return PreparedKernel{[weight = op.attributes.number("weight"), count = rows(op.operands[0]),
+                           width = columns(op.operands[0]), targets = Targets(op, 1),
+                           accumulate = op.accumulate](const KernelArguments& arguments) {
       double sum = 0;
       for (std::int64_t row = 0; row < count; ++row) {
-        const double z = row_sum(x + row * width, width).logarithm();
+        if (!targets.count(arguments, row)) continue;
+        const double z = row_sum(in<T>(arguments, 0) + row * width, width).logarithm();
         sum += z * z;
       }
-      return weight * sum;
-    };
-    return call_for_total(op.accumulate, total, Operand<T>{0});
+      double& result = *out<double>(arguments, 0);
+      result = (accumulate ? result : 0.0) + weight * sum;
+    }};
   });
 }
 
 PreparedKernel prepare_z_loss_gradient(const OpInstance& op, const CpuEnvironment& environment) {
   const auto weight = static_cast<float>(op.attributes.number("weight"));
   return with_element(op.operands[0].dtype, [&]<class T>() {
-    return row_kernel(
-        op, 0, environment,
-        [weight, accumulate = op.accumulate](const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
-          const T* x = in<T>(arguments, 0) + row * width;
-          T* dx = out<T>(arguments, 0) + row * width;
-          const RowSum of = row_sum(x, width);
-          const float factor = 2 * weight * of.logarithm() / of.sum;
-          for (std::int64_t j = 0; j < width; ++j) {
-            store(dx[j], factor * std::exp(widen(x[j]) - of.largest), accumulate);
-          }
-        });
+    return row_kernel(op, 0, environment,
+                      [weight, accumulate = op.accumulate, targets = Targets(op, 1)](
+                          const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
+                        const T* x = in<T>(arguments, 0) + row * width;
+                        T* dx = out<T>(arguments, 0) + row * width;
+                        const RowSum of = row_sum(x, width);
+                        const float factor =
+                            targets.count(arguments, row) ? 2 * weight * of.logarithm() / of.sum : 0.0F;
+                        for (std::int64_t j = 0; j < width; ++j) {
+                          store(dx[j], factor * std::exp(widen(x[j]) - of.largest), accumulate);
+                        }
+                      });
+  });
+}
+
+PreparedKernel prepare_count_choices(const OpInstance& op, const CpuEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[count = rows(op.operands[0]), width = columns(op.operands[0]), targets = Targets(op, 1),
+             accumulate = op.accumulate](const KernelArguments& arguments) {
+      auto* load = out<double>(arguments, 0);
+      if (!accumulate) std::fill_n(load, width, 0.0);
+      for (std::int64_t row = 0; row < count; ++row) {
+        if (!targets.count(arguments, row)) continue;
+        const T* gates = in<T>(arguments, 0) + row * width;
+        for (std::int64_t j = 0; j < width; ++j) load[j] += widen(gates[j]) != 0 ? 1 : 0;
+      }
+    }};
   });
 }
 
@@ -250,10 +293,13 @@ void register_routing(Registration& registration) {
     registration.add(kernel({"top_k", "t" + bias, "t", prepare_top_k}));
     registration.add(kernel({"top_k_gradient", "tt" + bias, "t", prepare_top_k_gradient}));
   }
-  registration.add(kernel({"balance_loss", "tt", "d", prepare_balance_loss, true}));
-  registration.add(kernel({"balance_loss_gradient", "tt", "t", prepare_balance_loss_gradient, true}));
-  registration.add(kernel({"z_loss", "t", "d", prepare_z_loss, true}));
-  registration.add(kernel({"z_loss_gradient", "t", "t", prepare_z_loss_gradient, true}));
+  for (const std::string targets : {"", "i"}) {
+    registration.add(kernel({"count_choices", "t" + targets, "d", prepare_count_choices, true}));
+    registration.add(kernel({"balance_loss", "tt" + targets, "d", prepare_balance_loss, true}));
+    registration.add(kernel({"balance_loss_gradient", "tt" + targets, "t", prepare_balance_loss_gradient, true}));
+    registration.add(kernel({"z_loss", "t" + targets, "d", prepare_z_loss, true}));
+    registration.add(kernel({"z_loss_gradient", "t" + targets, "t", prepare_z_loss_gradient, true}));
+  }
 }
 
 }  // namespace strata::cpu

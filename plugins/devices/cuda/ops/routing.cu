@@ -125,16 +125,26 @@ __global__ void top_k_gradient_rows(RowShape shape, std::int64_t k, bool normali
   choice.each([&](std::int64_t j) { dx[j] = narrow<T>((widen(dy[j]) - sum) / by); });
 }
 
+/// The targets of rows, or null. Rows of negative targets do not count.
+struct Targets {
+  const std::int32_t* of_row;
+
+  __device__ __forceinline__ bool count(std::int64_t row) const { return of_row == nullptr || of_row[row] >= 0; }
+};
+
 /// load[sequence, expert]: the share of the sequence's choices that the expert has, times the number of experts. One
 /// block for each sequence.
 template <class T>
-__global__ void expert_loads(std::int64_t tokens, std::int64_t width, const T* gates, double* load) {
-  gates += blockIdx.x * tokens * width;
+__global__ void expert_loads(std::int64_t tokens, std::int64_t width, const T* gates, Targets targets, double* load) {
+  const std::int64_t first = blockIdx.x * tokens;
+  gates += first * width;
   load += blockIdx.x * width;
   double chosen = 0;
   for (std::int64_t j = threadIdx.x; j < width; j += blockDim.x) {
     double count = 0;
-    for (std::int64_t token = 0; token < tokens; ++token) count += widen(gates[token * width + j]) != 0 ? 1 : 0;
+    for (std::int64_t token = 0; token < tokens; ++token) {
+      count += widen(gates[token * width + j]) != 0 && targets.count(first + token) ? 1 : 0;
+    }
     load[j] = count;
     chosen += count;
   }
@@ -179,18 +189,20 @@ struct SquareOfRow {
   }
 };
 
-/// total = weight · Σ of_row(row), by one block, so that the order of the sum is fixed.
+/// total = weight · Σ of_row(row) of rows that count, by one block, so that the order of the sum is fixed.
 template <class OfRow>
-__global__ void sum_rows(RowShape shape, OfRow of_row, double weight, double* total, bool accumulate) {
+__global__ void sum_rows(RowShape shape, OfRow of_row, Targets targets, double weight, double* total, bool accumulate) {
   double sum = 0;
-  for (std::int64_t row = threadIdx.x; row < shape.rows; row += blockDim.x) sum += of_row(row, shape.width);
+  for (std::int64_t row = threadIdx.x; row < shape.rows; row += blockDim.x) {
+    if (targets.count(row)) sum += of_row(row, shape.width);
+  }
   sum = block_reduce(sum, 0.0, Sum{});
   if (threadIdx.x == 0) *total = (accumulate ? *total : 0.0) + weight * sum;
 }
 
 template <class T>
 __global__ void balance_gradient_rows(RowShape shape, std::int64_t tokens, double weight, const T* scores,
-                                      const double* load, T* dx, bool accumulate) {
+                                      const double* load, Targets targets, T* dx, bool accumulate) {
   using V = Accumulate<T>;
   const std::int64_t row = row_of_thread();
   if (row >= shape.rows) return;
@@ -198,23 +210,36 @@ __global__ void balance_gradient_rows(RowShape shape, std::int64_t tokens, doubl
   dx += row * shape.width;
   load += row / tokens * shape.width;
   const TokenBalance token(scores, load, shape.width);
+  const double factor = targets.count(row) ? weight / token.sum : 0;
   for (std::int64_t j = 0; j < shape.width; ++j) {
-    store_value(dx[j], static_cast<V>(weight * (load[j] - token.mean) / token.sum), accumulate);
+    store_value(dx[j], static_cast<V>(factor * (load[j] - token.mean)), accumulate);
   }
 }
 
 template <class T>
-__global__ void z_gradient_rows(RowShape shape, double weight, const T* x, T* dx, bool accumulate) {
+__global__ void z_gradient_rows(RowShape shape, double weight, const T* x, Targets targets, T* dx, bool accumulate) {
   using V = Accumulate<T>;
   const std::int64_t row = row_of_thread();
   if (row >= shape.rows) return;
   x += row * shape.width;
   dx += row * shape.width;
   const RowSum<V> of = row_sum(x, shape.width);
-  const V factor = static_cast<V>(2 * weight) * of.logarithm() / of.sum;
+  const V factor = targets.count(row) ? static_cast<V>(2 * weight) * of.logarithm() / of.sum : V{0};
   for (std::int64_t j = 0; j < shape.width; ++j) {
     store_value(dx[j], factor * exp(widen(x[j]) - of.largest), accumulate);
   }
+}
+
+/// One block for each column.
+template <class T>
+__global__ void count_chosen_rows(RowShape shape, const T* gates, Targets targets, double* load, bool accumulate) {
+  const std::int64_t column = blockIdx.x;
+  double count = 0;
+  for (std::int64_t row = threadIdx.x; row < shape.rows; row += blockDim.x) {
+    count += widen(gates[row * shape.width + column]) != 0 && targets.count(row) ? 1 : 0;
+  }
+  count = block_reduce(count, 0.0, Sum{});
+  if (threadIdx.x == 0) load[column] = (accumulate ? load[column] : 0.0) + count;
 }
 
 namespace {
@@ -270,58 +295,77 @@ PreparedKernel prepare_top_k_gradient(const OpInstance& op, const CudaEnvironmen
   });
 }
 
-/// Launches the loads of experts, and then launch_rest(arguments, loads).
+/// The targets behind the first `others` operands, if there are any.
+Targets targets_behind(const KernelArguments& arguments, std::size_t others, bool has_targets) {
+  return {has_targets ? in<std::int32_t>(arguments, others) : nullptr};
+}
+
+/// Launches the loads of experts, and then launch_rest(arguments, shape, tokens of a sequence, loads, targets).
 template <class T, class Rest>
 PreparedKernel with_loads(const OpInstance& op, const Rest& launch_rest) {
   const std::int64_t sequences = op.operands[0].shape[0];
   const RowShape shape = shape_of(op);
+  const bool has_targets = op.operands.size() == 3;
   return {[=](const KernelArguments& arguments) {
             auto* load = workspace_at<double>(arguments, 0);
+            const Targets targets = targets_behind(arguments, 2, has_targets);
             launch(expert_loads<T>, {{static_cast<unsigned>(sequences)}, {kSumThreads}}, arguments.stream,
-                   shape.rows / sequences, shape.width, in<T>(arguments, 1), load);
-            launch_rest(arguments, shape, shape.rows / sequences, load);
+                   shape.rows / sequences, shape.width, in<T>(arguments, 1), targets, load);
+            launch_rest(arguments, shape, shape.rows / sequences, load, targets);
           },
           sequences * shape.width * static_cast<std::int64_t>(sizeof(double))};
 }
 
 PreparedKernel prepare_balance_loss(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return with_loads<T>(
-        op, [weight = op.attributes.number("weight"), accumulate = op.accumulate](
-                const KernelArguments& arguments, RowShape shape, std::int64_t tokens, const double* load) {
-          launch(sum_rows<BalanceOfRow<T>>, {{1}, {kSumThreads}}, arguments.stream, shape,
-                 BalanceOfRow<T>{in<T>(arguments, 0), load, tokens}, weight, out<double>(arguments, 0), accumulate);
-        });
+    return with_loads<T>(op, [weight = op.attributes.number("weight"), accumulate = op.accumulate](
+                                 const KernelArguments& arguments, RowShape shape, std::int64_t tokens,
+                                 const double* load, Targets targets) {
+      launch(sum_rows<BalanceOfRow<T>>, {{1}, {kSumThreads}}, arguments.stream, shape,
+             BalanceOfRow<T>{in<T>(arguments, 0), load, tokens}, targets, weight, out<double>(arguments, 0),
+             accumulate);
+    });
   });
 }
 
 PreparedKernel prepare_balance_loss_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return with_loads<T>(
-        op, [weight = op.attributes.number("weight"), accumulate = op.accumulate](
-                const KernelArguments& arguments, RowShape shape, std::int64_t tokens, const double* load) {
-          launch(balance_gradient_rows<T>, geometry_of(shape), arguments.stream, shape, tokens, weight,
-                 in<T>(arguments, 0), load, out<T>(arguments, 0), accumulate);
-        });
+    return with_loads<T>(op, [weight = op.attributes.number("weight"), accumulate = op.accumulate](
+                                 const KernelArguments& arguments, RowShape shape, std::int64_t tokens,
+                                 const double* load, Targets targets) {
+      launch(balance_gradient_rows<T>, geometry_of(shape), arguments.stream, shape, tokens, weight, in<T>(arguments, 0),
+             load, targets, out<T>(arguments, 0), accumulate);
+    });
   });
 }
 
 PreparedKernel prepare_z_loss(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[shape = shape_of(op), weight = op.attributes.number("weight"),
+    return {[shape = shape_of(op), weight = op.attributes.number("weight"), has_targets = op.operands.size() == 2,
              accumulate = op.accumulate](const KernelArguments& arguments) {
       launch(sum_rows<SquareOfRow<T>>, {{1}, {kSumThreads}}, arguments.stream, shape,
-             SquareOfRow<T>{in<T>(arguments, 0)}, weight, out<double>(arguments, 0), accumulate);
+             SquareOfRow<T>{in<T>(arguments, 0)}, targets_behind(arguments, 1, has_targets), weight,
+             out<double>(arguments, 0), accumulate);
     }};
   });
 }
 
 PreparedKernel prepare_z_loss_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[shape = shape_of(op), weight = op.attributes.number("weight"),
+    return {[shape = shape_of(op), weight = op.attributes.number("weight"), has_targets = op.operands.size() == 2,
              accumulate = op.accumulate](const KernelArguments& arguments) {
       launch(z_gradient_rows<T>, geometry_of(shape), arguments.stream, shape, weight, in<T>(arguments, 0),
-             out<T>(arguments, 0), accumulate);
+             targets_behind(arguments, 1, has_targets), out<T>(arguments, 0), accumulate);
+    }};
+  });
+}
+
+PreparedKernel prepare_count_choices(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[shape = shape_of(op), has_targets = op.operands.size() == 2,
+             accumulate = op.accumulate](const KernelArguments& arguments) {
+      launch(count_chosen_rows<T>, {{static_cast<unsigned>(shape.width)}, {kSumThreads}}, arguments.stream, shape,
+             in<T>(arguments, 0), targets_behind(arguments, 1, has_targets), out<double>(arguments, 0), accumulate);
     }};
   });
 }
@@ -336,10 +380,13 @@ void register_routing(Registration& registration) {
     registration.add(kernel({"top_k", "t" + bias, "t", prepare_top_k}));
     registration.add(kernel({"top_k_gradient", "tt" + bias, "t", prepare_top_k_gradient}));
   }
-  registration.add(kernel({"balance_loss", "tt", "d", prepare_balance_loss, true}));
-  registration.add(kernel({"balance_loss_gradient", "tt", "t", prepare_balance_loss_gradient, true}));
-  registration.add(kernel({"z_loss", "t", "d", prepare_z_loss, true}));
-  registration.add(kernel({"z_loss_gradient", "t", "t", prepare_z_loss_gradient, true}));
+  for (const std::string targets : {"", "i"}) {
+    registration.add(kernel({"count_choices", "t" + targets, "d", prepare_count_choices, true}));
+    registration.add(kernel({"balance_loss", "tt" + targets, "d", prepare_balance_loss, true}));
+    registration.add(kernel({"balance_loss_gradient", "tt" + targets, "t", prepare_balance_loss_gradient, true}));
+    registration.add(kernel({"z_loss", "t" + targets, "d", prepare_z_loss, true}));
+    registration.add(kernel({"z_loss_gradient", "t" + targets, "t", prepare_z_loss_gradient, true}));
+  }
 }
 
 }  // namespace strata::cuda
