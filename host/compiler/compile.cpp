@@ -141,6 +141,21 @@ void require_replicas_apart(const PlacedModel& model, const Program& program) {
   if (fault) throw model.stack.owner(fault->axis).error(fault->message);
 }
 
+/// A replica that is apart would take a part of the sums for the statistics of all samples.
+void require_whole_statistics(const PlacedModel& model) {
+  const auto average =
+      std::find_if(model.graph.parameters.begin(), model.graph.parameters.end(),
+                   [](const Parameter& parameter) { return parameter.role == ParameterRole::running_average; });
+  if (average == model.graph.parameters.end()) return;
+  for (const Axis& axis : model.apart()) {
+    if (model.stack.mesh.size(axis) == 1) continue;
+    throw model.stack.owner(axis).error("owns mesh axis '" + axis +
+                                        "', along which ranks hold different values, but '" + average->name +
+                                        "' averages statistics of the samples of all ranks; accepted: a model without "
+                                        "running averages, such as those of batch norms");
+  }
+}
+
 void require_repetition(const PlacedModel& model, const Program& program) {
   const int count = program.micro_batches;
   if (count <= kMostMicroBatchesAtOnce || superfluous_micro_batches({&program}) > 0) return;
@@ -232,6 +247,7 @@ Compiled compile(const CompileRequest& request, const Compiled* training) {
   Findings found{.effective = {built.rewritten_by.begin(), built.rewritten_by.end()}};
   enter(request.times, "placement");
   PlacedModel model = place(request, stack, std::move(built.graph), training, found);
+  require_whole_statistics(model);
   std::vector<Program> programs;
   std::vector<SharedBuckets> buckets;
   for (std::size_t i = 0; i < model.ranks.classes.size(); ++i) {

@@ -110,8 +110,11 @@ SingleRun single_run(const RunSetup& setup, const Compiled& compiled, DType floa
       if (setup.stack.axes[i].empty()) alone.strategies.push_back(setup.configuration.strategies[i]);
     }
   }
-  // One micro-batch, because accumulation over micro-batches is part of the proof.
-  alone.batch.micro = alone.batch.global;
+  // One micro-batch, because accumulation over micro-batches is part of the proof. Statistics are of a micro-batch.
+  const bool has_statistics =
+      std::any_of(compiled.graph.parameters.begin(), compiled.graph.parameters.end(),
+                  [](const Parameter& each) { return each.role == ParameterRole::running_average; });
+  alone.batch.micro = has_statistics ? alone.batch.micro * setup.stack.replicas : alone.batch.global;
   run.key = std::string(to_string(float_type)) + to_toml(alone) + describe_replicas(setup, run.replicas) +
             std::to_string(steps);
   // Strategies work on values along unsynchronized axes of one rank too.

@@ -99,7 +99,7 @@ std::int64_t parameter_count(const Graph& graph) {
   std::int64_t count = 0;
   std::set<std::string> sources;
   for (const Parameter& parameter : graph.parameters) {
-    if (parameter.role == ParameterRole::constant) continue;
+    if (parameter.role == ParameterRole::constant || parameter.role == ParameterRole::running_average) continue;
     const DerivedInitializer* derived = derived_initializer(parameter.initialization);
     if (derived == nullptr) {
       count += element_count(graph.shape(parameter.value));

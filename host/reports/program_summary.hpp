@@ -33,8 +33,8 @@ struct CommunicationSummary {
 /// Bytes that a rank sends in `step`.
 [[nodiscard]] double sent_bytes(const Program& program, std::uint64_t step);
 
-/// Elements of all parameters of the model, frozen ones included and constants left out. Of a parameter that is stored
-/// as several others, such as codes and scales, its own elements.
+/// Elements of all parameters of the model, frozen ones included, constants and running averages left out. Of a
+/// parameter that is stored as several others, such as codes and scales, its own elements.
 [[nodiscard]] std::int64_t parameter_count(const Graph& graph);
 
 /// Floating-point operations of one step per token, from the costs of the ops: forward, and in a training graph also

@@ -35,9 +35,7 @@ void write_values(Executor& executor, BufferId id, const std::vector<double>& va
   executor.write(id, bytes.data());
 }
 
-bool is_updated(const StoredParameter& parameter) {
-  return parameter.role == ParameterRole::trained && parameter.gradient >= 0;
-}
+bool is_updated(const StoredParameter& parameter) { return parameter.gradient >= 0; }
 
 namespace {
 
@@ -66,7 +64,7 @@ class DefinedOptimizer {
   DefinedOptimizer(const OptimizerSettings& settings, const AssignedGroups& groups)
       : settings_(settings), groups_(groups) {}
 
-  /// `gradients`: scaled and clipped by their norm. `values`: in f64 whatever the program's type.
+  /// `gradients`: scaled and clipped, but for running averages. `values`: in f64 whatever the program's type.
   void update(const Program& program, const ParameterValues& gradients, const StepContext& context,
               ParameterValues& values) {
     for (const StoredParameter& parameter : program.parameters) {
@@ -80,6 +78,10 @@ class DefinedOptimizer {
 
   void update(const Program& program, const StoredParameter& parameter, std::vector<double> gradient,
               const StepContext& context, std::vector<double>& values) {
+    if (parameter.role == ParameterRole::running_average) {
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] += gradient[i] / program.micro_batches;
+      return;
+    }
     const AssignedUpdate& assigned = groups_.of(parameter.name);
     const OptimizerGroup& group = settings_.groups.at(static_cast<std::size_t>(assigned.group));
     const double largest = settings_.clip_value > 0 ? settings_.clip_value : std::numeric_limits<double>::infinity();
@@ -246,10 +248,7 @@ class DefinedRun {
 
  private:
   static void append(const ParameterValues& values, WholeTensors& tensors) {
-    for (const auto& [name, each] : values) {
-      std::vector<double>& whole = tensors[name];
-      whole.insert(whole.end(), each.begin(), each.end());
-    }
+    for (const auto& [name, each] : values) tensors[name].insert(tensors[name].end(), each.begin(), each.end());
   }
 
   void move_average(const ParameterValues& values, ParameterValues& averages) const {
@@ -298,8 +297,9 @@ class DefinedRun {
       scale = clip_ > 0 ? std::min(1.0, clip_ / (step.norm + 1e-6)) : 1.0;
       if (!std::isfinite(step.norm) || step.count == 0) scale = std::nan("");
     }
-    for (auto& [name, gradient] : *step.gradients) {
-      for (double& each : gradient) each *= scale;
+    for (const StoredParameter& parameter : executor_.program().parameters) {
+      if (!is_updated(parameter) || parameter.role == ParameterRole::running_average) continue;
+      for (double& each : step.gradients->at(parameter.name)) each *= scale;
     }
     if (!std::isfinite(scale)) step.gradients.reset();
     return step;

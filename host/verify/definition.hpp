@@ -72,7 +72,7 @@ using ParameterValues = std::map<std::string, std::vector<double>>;
 [[nodiscard]] std::vector<double> read_values(Executor& executor, BufferId id);
 void write_values(Executor& executor, BufferId id, const std::vector<double>& values);
 
-/// True for a parameter that optimizers update.
+/// True for a parameter that a step changes.
 [[nodiscard]] bool is_updated(const StoredParameter& parameter);
 
 /// The definition of how a strategy sums the gradients of its workers (GradientHooks::define_gradient), for one

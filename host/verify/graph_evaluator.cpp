@@ -52,7 +52,8 @@ class RuleContext final : public GradientContext {
     node.operands = std::move(operands);
     node.attributes = std::move(attributes);
     node.block = node_.block;
-    node.phase = alone_.graph.node(operand(index).node).is_parameter() ? Phase::weight : Phase::backward;
+    const bool is_final = index != kReadByGradients && alone_.graph.node(operand(index).node).is_parameter();
+    node.phase = is_final ? Phase::weight : Phase::backward;
     node.results = registry_.get(op).infer(alone_.graph, node);
     const auto count = static_cast<int>(node.results.size());
     const int id = alone_.graph.append(std::move(node));
@@ -187,9 +188,12 @@ OpGraph isolate(const Graph& graph, const Node& node, const std::set<int>& train
     const Value operand = node.operands[i];
     const TensorType& type = graph.type(operand);
     const bool is_parameter = graph.node(operand.node).is_parameter();
+    // A running average gets a change instead of the derivative of the loss.
+    const Parameter* parameter = is_parameter ? graph.find_parameter(graph.node(operand.node).name) : nullptr;
+    const bool is_average = parameter != nullptr && parameter->role == ParameterRole::running_average;
     alone.operands.push_back("operand " + std::to_string(i) + " of " + node.name);
     copy.operands[i] = add_leaf(alone.graph, is_parameter ? "parameter" : "input", alone.operands.back(), type);
-    if (trained.contains(operand.node) && is_floating_point(type.dtype))
+    if (trained.contains(operand.node) && is_floating_point(type.dtype) && !is_average)
       alone.differentiated.insert(static_cast<int>(i));
   }
   for (const Sink& sink : graph.sinks) {

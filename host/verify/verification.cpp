@@ -176,6 +176,8 @@ Verification verify_stack(const RunConfiguration& configuration, PluginRegistry&
   const RunSetup stack = prepare_run(wanted, registry);
   RunConfiguration alone = wanted;
   keep_model_strategies(alone, registry);
+  // The same micro-batches, of which batch norms have the statistics.
+  alone.batch.micro *= stack.stack.replicas;
   alone.communicator = local;
   alone.device = {configuration.device.path, reference, {}};
   RunSetup single = prepare_run(alone, registry);

@@ -27,6 +27,22 @@ struct Convolution {
 
 [[nodiscard]] Value convolve(GraphBuilder& builder, Value x, const std::string& name, const Convolution& shape);
 
+/// A batch norm of images, with epsilon and momentum of PyTorch. Its parameters are NAME.weight and NAME.bias, and its
+/// running averages NAME.running_mean and NAME.running_var, which evaluation reads instead of the batch's statistics.
+[[nodiscard]] Value batch_norm(GraphBuilder& builder, Value x, const Dim& channels, const std::string& name);
+
+/// The largest pixel of each square window.
+struct Pooling {
+  /// Dims of the result.
+  Dims result;
+  std::int64_t window = 2;
+  std::int64_t stride = 2;
+  /// Pixels around the input that no window chooses.
+  std::int64_t padding = 0;
+};
+
+[[nodiscard]] Value max_pool(GraphBuilder& builder, Value x, const std::string& name, const Pooling& shape);
+
 /// The option `label_smoothing`.
 [[nodiscard]] OptionSpecification label_smoothing_option();
 

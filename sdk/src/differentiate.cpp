@@ -99,7 +99,7 @@ class Differentiator::Context final : public GradientContext {
 
   std::vector<Value> emit(int index, const std::string& op, std::vector<Value> operands,
                           Attributes attributes) override {
-    const bool is_final = is_parameter(index) && !begins_scaled_;
+    const bool is_final = index != kReadByGradients && is_parameter(index) && !begins_scaled_;
     return append(op, std::move(operands), std::move(attributes), is_final ? Phase::weight : Phase::backward);
   }
 
@@ -158,7 +158,8 @@ void Differentiator::visit(const Node& node) {
 std::set<int> trained_nodes(const Graph& graph) {
   std::set<int> trained;
   for (const Parameter& parameter : graph.parameters) {
-    if (parameter.role == ParameterRole::trained) trained.insert(parameter.value.node);
+    const bool changes = parameter.role == ParameterRole::trained || parameter.role == ParameterRole::running_average;
+    if (changes) trained.insert(parameter.value.node);
   }
   for (const Node& node : graph.nodes()) {
     const bool depends = std::any_of(node.operands.begin(), node.operands.end(),

@@ -18,7 +18,7 @@ std::string_view to_string(Phase phase) {
 Initializer::~Initializer() = default;
 
 std::string_view to_string(ParameterRole role) {
-  static constexpr std::string_view kNames[] = {"trained", "frozen", "constant"};
+  static constexpr std::string_view kNames[] = {"trained", "frozen", "constant", "a running average"};
   return name_of(kNames, role);
 }
 

@@ -67,6 +67,15 @@ Value GraphBuilder::frozen_parameter(const std::string& name, const Dims& dims, 
   return add_parameter(std::move(parameter), dims);
 }
 
+Value GraphBuilder::running_average(const std::string& name, const Dims& dims, Initialization initialization) {
+  Parameter parameter;
+  parameter.name = name;
+  parameter.initialization = std::move(initialization);
+  parameter.decay = false;
+  parameter.role = ParameterRole::running_average;
+  return add_parameter(std::move(parameter), dims);
+}
+
 Value GraphBuilder::constant(const std::string& name, const Dims& dims, Initialization initialization) {
   Parameter parameter;
   parameter.name = name;

@@ -208,9 +208,10 @@ std::string print(const StepCondition& when) {
 }
 
 void print_parameter(std::ostream& out, const StoredParameter& parameter) {
-  const char* role = parameter.role == ParameterRole::trained  ? ""
-                     : parameter.role == ParameterRole::frozen ? "frozen "
-                                                               : "constant ";
+  const char* role = parameter.role == ParameterRole::trained    ? ""
+                     : parameter.role == ParameterRole::frozen   ? "frozen "
+                     : parameter.role == ParameterRole::constant ? "constant "
+                                                                 : "averaging ";
   out << role << "parameter " << parameter.name << ' ' << print(parameter.dims) << " value " << print(parameter.value);
   if (parameter.gradient >= 0) out << " gradient " << print(parameter.gradient);
   for (const auto& [name, id] : parameter.states) {

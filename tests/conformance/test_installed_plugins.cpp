@@ -82,7 +82,7 @@ std::vector<std::string> overrides_of(const std::string& plugin, const test::Tem
   // They read more than tokens and targets.
   if (plugin == "model_bert") return {masked_tokens("masked", "mask_token", file("tokens.bin", token_bytes()))};
   if (plugin == "model_t5") return {masked_tokens("spans", "sentinel", file("tokens.bin", token_bytes()))};
-  if (plugin == "dataset_images" || plugin == "model_vit") {
+  if (plugin == "dataset_images" || plugin == "model_vit" || plugin == "model_resnet") {
     const std::string paths = "paths=[\"" + file("train.bin", testing::cifar10_file(0, 40)) + "\"]";
     const std::string validation_paths =
         "validation_paths=[\"" + file("test.bin", testing::cifar10_file(100, 20)) + "\"]";

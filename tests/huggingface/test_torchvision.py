@@ -1,4 +1,4 @@
-"""Compares vit with torchvision: logits, the loss and gradients of a step, and files."""
+"""Compares vit and resnet with torchvision: logits, the loss and gradients of a step, and files."""
 
 from small_models import *
 
@@ -9,8 +9,18 @@ from torch.nn.functional import cross_entropy
 IMAGES, SIDE, CLASSES = 6, 32, 10
 SMOOTHING = 0.1
 VIT = dict(image_size=SIDE, patch_size=8, num_layers=2, num_heads=4, hidden_dim=32, mlp_dim=48, num_classes=CLASSES)
+RESNET = dict(layers=[1, 2, 1, 1], num_classes=CLASSES)
+
+
+def resnet(block):
+    return (lambda: torchvision.models.ResNet(getattr(torchvision.models.resnet, block), **RESNET),
+            dict(model_type="torchvision_resnet", block=block, image_size=SIDE, **RESNET))
+
+
 MODELS = {
     "vit": (lambda: torchvision.models.VisionTransformer(**VIT), dict(model_type="torchvision_vit", **VIT)),
+    "resnet": resnet("BasicBlock"),
+    "resnet_bottleneck": resnet("Bottleneck"),
 }
 CONFIGURATION = """
 [run]

@@ -193,6 +193,7 @@ std::vector<double> random_values(const std::string& name, std::int64_t count, F
     if (fill == Fill::bytes) value = static_cast<double>(random::below(key, index, 255)) - 127.0;
     if (fill == Fill::count) value = 37.0;
     if (fill == Fill::places) value = static_cast<double>(i * 7 % 150);
+    if (fill == Fill::distinct) value = static_cast<double>(i * 101 % 257 - 128) / 32;
     if (fill == Fill::masked && (i % 5 == 3 || uniform < 0.25)) value = -std::numeric_limits<double>::infinity();
     values.push_back(rounded_to(type, value));
   }

@@ -24,7 +24,8 @@ enum class Fill : std::uint8_t {
   bytes,                ///< integers in [-127, 127]
   count,                ///< 37
   sparse,               ///< in [0.5, 1.5), or 0: the gates of experts
-  places                ///< indices below 150, some of them twice
+  places,               ///< indices below 150, some of them twice
+  distinct              ///< up to 257 numbers in [-4, 4] that are at least 1/32 apart
 };
 
 struct CaseOperand {

@@ -1,7 +1,7 @@
 #include "ops/op_case_variants.hpp"
 
 /// \file
-/// Ops of images.
+/// Ops of images: convolutions, batch norm and pooling.
 
 namespace strata::testing {
 namespace {
@@ -49,10 +49,82 @@ std::vector<OpCase> convolutions(const WindowShape& window) {
           with_accumulate(with_f32_result(weight))};
 }
 
+/// Batch norm's pieces and their gradient, over images and over rows of features.
+std::vector<OpCase> batch_norms(const std::string& name, const Dims& x, const DimSizes& sizes) {
+  double count = 1;
+  for (const Dim& dim : x) count *= dim == "channels" ? 1 : static_cast<double>(sizes.at(dim));
+  const CaseOperand values{x};
+  const CaseOperand of_channel = full({"channels"});
+  const CaseOperand positive = full({"channels"}, Fill::positive);
+  CaseOperand running = positive;
+  running.trained = false;
+  const auto row = [&](const std::string& op, std::vector<CaseOperand> operands) {
+    return OpCase{.name = op + "_" + name,
+                  .op = op,
+                  .sizes = sizes,
+                  .operands = std::move(operands),
+                  .attributes = {{"epsilon", 1e-5},
+                                 {"count", count},
+                                 {"channels", std::string("channels")},
+                                 {"factor", 0.1 * count / (count - 1)},
+                                 {"momentum", 0.1}}};
+  };
+  OpCase whole = row("batch_norm", {values, positive, of_channel, running, running});
+  whole.on_devices = false;
+  whole.differentiable = x == kImages && count < 1000;
+  const OpCase normalize = row("batch_normalize", {values, of_channel, of_channel, of_channel, positive});
+  const OpCase sums = row("batch_norm_sums", {values, values, of_channel, positive});
+  const OpCase input =
+      row("batch_norm_input_gradient", {values, values, of_channel, of_channel, positive, of_channel, of_channel});
+  return {whole,
+          row("batch_mean", {values}),
+          row("batch_variance", {values, of_channel}),
+          row("statistic_change", {positive, of_channel}),
+          with_accumulate(row("statistic_change", {positive, of_channel})),
+          normalize,
+          with_in_place(normalize, 0),
+          sums,
+          with_accumulate(sums),
+          input,
+          with_in_place(input, 0),
+          with_accumulate(input)};
+}
+
+std::vector<OpCase> pools(const std::string& name, const DimSizes& sizes, const WindowShape& window) {
+  const auto row = [&](const std::string& op, std::vector<CaseOperand> operands, const Dims& result) {
+    return OpCase{
+        .name = op + "_" + name,
+        .op = op,
+        .sizes = sizes,
+        .operands = std::move(operands),
+        .attributes = {
+            {"size", window.size}, {"stride", window.stride}, {"padding", window.padding}, {"result", join(result)}}};
+  };
+  const Dims pooled = {"batch", "channels", "out", "out_width"};
+  // The steps of differences do not make another pixel the largest.
+  OpCase forward = row("max_pool", {{kImages, Fill::distinct}}, pooled);
+  forward.differentiable = true;
+  const OpCase gradient = row("max_pool_gradient", {{pooled}, {kImages}}, kImages);
+  return {forward, gradient, with_accumulate(gradient)};
+}
+
 }  // namespace
 
 std::vector<OpCase> image_cases() {
   std::vector<OpCase> cases;
+  append(cases, batch_norms("of_images", kImages, kImageSizes));
+  append(cases, batch_norms("of_rows", {"batch", "channels"}, kImageSizes));
+  DimSizes large = kImageSizes;
+  large["batch"] = 9;
+  large["channels"] = 37;
+  large["height"] = 31;
+  append(cases, batch_norms("of_large_images", kImages, large));
+  DimSizes pooled = kImageSizes;
+  pooled["out"] = 4;
+  pooled["out_width"] = 3;
+  append(cases, pools("overlapping", pooled, {"", 3, 2, 1}));
+  pooled["out"] = 3;
+  append(cases, pools("apart", pooled, {"", 2, 2, 0}));
   append(cases, convolutions({"same", 3, 1, 1}));
   append(cases, convolutions({"halved", 3, 2, 1}));
   append(cases, convolutions({"of_patches", 2, 2, 0}));

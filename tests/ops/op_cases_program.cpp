@@ -80,6 +80,18 @@ OpCase momentum_direction(bool nesterov) {
           .results = {state(), state()}};
 }
 
+OpCase running_average() {
+  return {.name = "running_average",
+          .op = "running_average_update",
+          .sizes = kBucket,
+          .operands = {{kFlat}, kScalar},
+          .attributes = {{"micro_batches", 3.0},
+                         {"is_direction", true},
+                         {"weight_decay", 0.0},
+                         {"decay_elements", std::int64_t{0}}},
+          .results = {state()}};
+}
+
 OpCase of_gradient(OpCase op_case, DType gradient) {
   op_case.name += "_of_" + std::string(to_string(gradient));
   op_case.operands[0].dtype = gradient;
@@ -206,6 +218,9 @@ std::vector<OpCase> program_op_cases() {
       clipped_by_value(sgd("plain", 0.0, 4321)),
       clipped_by_value(nesterov(sgd("momentum", 0.9, 4321))),
       clipped_by_value(lion("all_decay", 10007)),
+      running_average(),
+      sharded(running_average(), 1),
+      with_master(running_average(), DType::bf16, DType::f32),
       momentum_direction(false),
       momentum_direction(true),
       clipped_by_value(momentum_direction(true)),

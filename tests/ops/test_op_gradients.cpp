@@ -108,7 +108,11 @@ class OpLoss {
   }
 
   Value add_frozen(GraphBuilder& builder, const std::string& name, const CaseOperand& operand) {
-    const Value value = builder.frozen_parameter(name, operand.dims, Initialization::constant(0));
+    // A batch norm contributes changes of running averages, which are no derivatives.
+    const bool is_average = op_case_.op == "batch_norm";
+    const Initialization zeros = Initialization::constant(0);
+    const Value value = is_average ? builder.running_average(name, operand.dims, zeros)
+                                   : builder.frozen_parameter(name, operand.dims, zeros);
     fixed_[name] = random_values(op_case_.name + "/" + name, element_count(graph_.shape(value)), operand.fill);
     return value;
   }

@@ -1,7 +1,9 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "reports/program_summary.hpp"
 #include "stack_row.hpp"
+#include "strata/error.hpp"
 #include "strata/registration.hpp"
 
 /// \file
@@ -40,10 +42,11 @@ TEST_P(PublishedModel, HasItsNumberOfParameters) {
 }
 
 // Those of torchvision.
-INSTANTIATE_TEST_SUITE_P(Sizes, PublishedModel,
-                         ::testing::Values(PublishedSize{"vit", "vit-b-16", 86567656},
-                                           PublishedSize{"vit", "vit-b-32", 88224232},
-                                           PublishedSize{"vit", "vit-l-16", 304326632}));
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, PublishedModel,
+    ::testing::Values(PublishedSize{"vit", "vit-b-16", 86567656}, PublishedSize{"vit", "vit-b-32", 88224232},
+                      PublishedSize{"vit", "vit-l-16", 304326632}, PublishedSize{"resnet", "resnet-18", 11689512},
+                      PublishedSize{"resnet", "resnet-34", 21797672}, PublishedSize{"resnet", "resnet-50", 25557032}));
 
 /// A stack over a small model of images.
 struct ImageRow {
@@ -90,6 +93,94 @@ INSTANTIATE_TEST_SUITE_P(
                                     table("tensor", 2, kSequenceParallel) + table("recompute", ""),
                                 8}}),
     [](const auto& info) { return info.param.stack.name; });
+
+class ResnetStack : public ::testing::TestWithParam<ImageRow> {};
+
+TEST_P(ResnetStack, TrainsAsOneRank) {
+  const Given small{{"layers", std::vector<double>{1, 1}}, {"planes", std::int64_t{4}},
+                    {"stem", std::string("cifar")},        {"image", std::int64_t{6}},
+                    {"channels", std::int64_t{2}},         {"label_smoothing", 0.1}};
+  expect_trains_on_images(GetParam(), small_model("resnet", small, GetParam().model));
+}
+
+const Given kBottleneck{{"block", std::string("bottleneck")}};
+const Given kLargeStem{{"stem", std::string("imagenet")}, {"image", std::int64_t{18}}};
+
+INSTANTIATE_TEST_SUITE_P(Rows, ResnetStack,
+                         ::testing::Values(ImageRow{{"ddp", table("ddp", 2), 2}},
+                                           ImageRow{{"ddp_bottleneck", table("ddp", 2), 2}, kBottleneck},
+                                           ImageRow{{"ddp_of_one_sample", table("ddp", 4), 4, 8, 1}, kLargeStem},
+                                           ImageRow{{"zero1", table("zero", 2), 2}},
+                                           ImageRow{{"zero2", table("zero", 2, "stage = 2\n"), 2}},
+                                           ImageRow{{"zero3", table("zero", 2, "stage = 3\n"), 2}},
+                                           ImageRow{{"single_writer", table("dataparallel", 2), 2}},
+                                           ImageRow{{"tensor", table("tensor", 2), 2}},
+                                           ImageRow{{"tensor_bottleneck", table("tensor", 2), 2}, kBottleneck},
+                                           ImageRow{{"pipeline", table("pipeline", 4), 4}},
+                                           ImageRow{{"zero_bubble", table("pipeline", 2, "schedule = \"zb-h1\"\n"), 2}},
+                                           ImageRow{{"recompute", table("ddp", 2) + table("recompute", ""), 2}},
+                                           ImageRow{{"zero3_pipeline_tensor_recompute",
+                                                     table("zero", 2, "stage = 3\n") + table("pipeline", 2) +
+                                                         table("tensor", 2) + table("recompute", ""),
+                                                     8}}),
+                         [](const auto& info) { return info.param.stack.name; });
+
+struct RefusedImages {
+  const char* name;
+  std::string strategies;
+  int micro_batch;
+  Given model;
+  std::vector<std::string> message;
+};
+
+void PrintTo(const RefusedImages& row, std::ostream* out) { *out << row.name; }
+
+class Refusal : public ::testing::TestWithParam<RefusedImages> {};
+
+TEST_P(Refusal, NamesWhatIsAccepted) {
+  Given options{{"layers", std::vector<double>{1, 1}},
+                {"planes", std::int64_t{4}},
+                {"image", std::int64_t{8}},
+                {"classes", std::int64_t{3}}};
+  for (const auto& [name, value] : GetParam().model) options[name] = value;
+  host::RunConfiguration configuration = small_gpt2(GetParam().strategies, 8, GetParam().micro_batch);
+  configuration.model = {"model", "resnet", options};
+  configuration.data.dataset = {"data", "images", {{"paths", std::vector<std::string>{"none"}}}};
+  try {
+    static_cast<void>(compile_training(configuration));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    for (const std::string& part : GetParam().message) EXPECT_THAT(error.what(), ::testing::HasSubstr(part));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rows, Refusal,
+    ::testing::Values(
+        RefusedImages{"one_value_per_channel",
+                      table("recompute", ""),
+                      1,
+                      {},
+                      {"op batch_norm 'layer2.0.", "found one value for each channel", "accepted: at least 2 values"}},
+        RefusedImages{
+            "replicas_apart",
+            table("localsgd", 2),
+            2,
+            {},
+            {"'localsgd' owns mesh axis", "'bn1.running_mean' averages statistics of the samples of all ranks",
+             "accepted: a model without running averages"}},
+        RefusedImages{"gradients_apart",
+                      table("compress", 2, "method = \"powersgd\"\n"),
+                      2,
+                      {},
+                      {"'compress' owns mesh axis", "averages statistics of the samples of all ranks"}},
+        RefusedImages{"indivisible_channels", table("tensor", 3), 2, {}, {"which shards nothing", "inner1"}},
+        RefusedImages{"half_a_block",
+                      "",
+                      2,
+                      {{"layers", std::vector<double>{1.5}}},
+                      {"layers", "found 1.5", "accepted: whole numbers"}}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace strata::testing

@@ -92,6 +92,28 @@ TEST_F(ImageTraining, AResumedRunGoesOnAsIfNeverStopped) {
   EXPECT_EQ(checkpoint.run().data->sizes.at("classes"), 10);
 }
 
+/// Evaluation reads the running averages of batch norms, which a checkpoint holds for every layout.
+TEST_F(ImageTraining, RunningAveragesGoOnInAnotherLayout) {
+  const auto run_resnet = [&](std::vector<std::string> overrides, const fs::path& resume = {}) {
+    overrides.insert(overrides.end(), {R"(model={plugin="resnet", layers=[1, 1], planes=2, stem="cifar", image=32})",
+                                       "device={plugin=\"reference\"}", "run.eval_every=2"});
+    return run(overrides, true, resume);
+  };
+  const RunRecorder whole = run_resnet({"batch.micro=8", "run.steps=4"});
+  const RunRecorder before = run_resnet({R"(strategy=[{plugin="ddp", size=2}])", "batch.micro=4", "run.steps=2"});
+  const RunRecorder after = run_resnet(
+      {R"(strategy=[{plugin="zero", size=2, stage=3}, {plugin="tensor", size=2}])", "batch.micro=4", "run.steps=4"},
+      before.last_checkpoint());
+  ASSERT_EQ(after.losses.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(before.losses[i], whole.losses[i], 1e-10);
+    EXPECT_NEAR(after.losses[i], whole.losses[i + 2], 1e-10);
+  }
+  ASSERT_EQ(whole.evaluations.size(), 2U);
+  EXPECT_NEAR(before.evaluations.back().loss, whole.evaluations[0].loss, 1e-10);
+  EXPECT_NEAR(after.evaluations.back().loss, whole.evaluations[1].loss, 1e-10);
+}
+
 /// Verification needs no data.
 TEST_F(ImageTraining, StacksAreVerifiedOnRandomImages) {
   for (const char* stack :

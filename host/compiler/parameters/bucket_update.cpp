@@ -203,10 +203,25 @@ class BucketUpdate final : public UpdateContext {
   int updates_ = 0;
 };
 
+BucketInstructions move_averages(const PlacedModel& model, const TrainedBucket& trained,
+                                 const std::vector<BufferId>& updated, BufferId scale, ProgramBuilder& builder) {
+  Instruction instruction = flat_op(ops::kRunningAverageUpdate, "move " + trained.bucket.name,
+                                    {trained.completion.completed.front(), scale}, updated,
+                                    {{"micro_batches", static_cast<double>(model.batch.micro_batches)},
+                                     {UpdateAttributes::kIsDirection, true},
+                                     {UpdateAttributes::kWeightDecay, 0.0},
+                                     {UpdateAttributes::kDecayElements, std::int64_t{0}}});
+  instruction.as<Compute>()->iteration = piece_iteration(builder.program(), trained.bucket);
+  BucketInstructions made;
+  made.after.push_back(std::move(instruction));
+  return made;
+}
+
 }  // namespace
 
 BucketInstructions update_bucket(const PlacedModel& model, const TrainedBucket& trained,
                                  const std::vector<BufferId>& updated, BufferId scale, ProgramBuilder& builder) {
+  if (is_running_average(trained.bucket)) return move_averages(model, trained, updated, scale, builder);
   return BucketUpdate(model, trained, updated, scale, builder).run();
 }
 

@@ -29,9 +29,9 @@ struct BucketInstructions {
   std::optional<WholeRequest> whole;
 };
 
-/// Lets the optimizer of a bucket emit its update. `updated`: the values, the master copy if there is one, and the
-/// states, on the device. `scale`: the factor of the gradient. \throws PluginError if the optimizer emits no update, or
-/// more than one.
+/// Lets the optimizer of a bucket emit its update, or moves running averages. `updated`: the values, the master copy if
+/// there is one, and the states, on the device. `scale`: the factor of the gradient. \throws PluginError if the
+/// optimizer emits no update, or more than one.
 [[nodiscard]] BucketInstructions update_bucket(const PlacedModel& model, const TrainedBucket& trained,
                                                const std::vector<BufferId>& updated, BufferId scale,
                                                ProgramBuilder& builder);

@@ -153,7 +153,7 @@ class StepEnd {
                        const Squares& squares) {
     std::map<AxisSet, BufferId> sums;  // by axes
     for (const TrainedBucket& each : buckets_) {
-      if (each.bucket.stages.front() != rank_class_.stage) continue;
+      if (each.bucket.stages.front() != rank_class_.stage || is_running_average(each.bucket)) continue;
       const auto [place, added] = sums.try_emplace(each.bucket.piece_axes(), -1);
       if (added) place->second = make_buffer(place->first);
       push(squares(each, place->second));

@@ -31,8 +31,8 @@ inline constexpr double kNoLimit = 1e150;
 /// 3. lets a strategy sum gradients over its self-reduced axes (GradientHooks::reduce_gradient),
 /// 4. computes the global gradient norm and clips. A guard makes the factor of all gradients NaN in a step that it
 ///    refuses, and an update with such a factor changes nothing.
-/// 5. updates the parameters, lets strategies work on the updated values (ReplicaHooks::work_on_bucket), and then
-/// updates
+/// 5. updates the parameters, moves running averages, lets strategies work on the updated values
+/// (ReplicaHooks::work_on_bucket), and then updates
 ///    the moving average of the values,
 /// 6. gathers updated values for ranks that hold them whole.
 /// Reports "loss", "count" and "grad_norm", and with a guard its verdict. With unsynchronized axes, loss and count are

@@ -78,6 +78,11 @@ struct Bucket : BucketKind {
   [[nodiscard]] bool stores_pieces() const { return pieces > 1 || gathers_values(); }
 };
 
+/// True for ParameterRole::running_average: no optimizer and no norm has the bucket.
+[[nodiscard]] inline bool is_running_average(const Bucket& bucket) {
+  return bucket.role == ParameterRole::running_average;
+}
+
 /// Assigns parameters to buckets, adds the buckets' value buffers, and turns the parameters' buffers into views of
 /// them.
 class BucketMaker {

@@ -51,6 +51,10 @@ class TensorParallel final : public Strategy {
     std::vector<Rule> rules = {rule("heads", kWeightPriority), rule("kv_heads", kWeightPriority),
                                rule("ffn", kWeightPriority), rule("shared_ffn", kWeightPriority),
                                rule("group", kGroupPriority)};
+    // Channels within the residual blocks of the stages of a convolutional model.
+    for (const char* channels : {"inner1", "inner2", "inner3", "inner4"}) {
+      rules.push_back(rule(channels, kWeightPriority));
+    }
     if (vocab_parallel_) rules.push_back(rule("vocab", kWeightPriority));
     if (!sequence_parallel_) return rules;
     for (const Dim& sequence : sequences_) rules.push_back(rule(sequence, kSequencePriority));

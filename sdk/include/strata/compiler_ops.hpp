@@ -22,6 +22,9 @@ inline constexpr const char* kSumOfSquares = "sum_of_squares";
 inline constexpr const char* kGroupSquares = "group_squares";
 /// sum of squares, count -> the factor of every gradient, the global norm. The attribute `clip` is the largest norm.
 inline constexpr const char* kGradientScale = "gradient_scale";
+/// gradient, scale -> values + gradient / micro-batches, with the number of micro-batches in the attribute
+/// `micro_batches` (ParameterRole::running_average). If the scale is not finite, the values stay as they are.
+inline constexpr const char* kRunningAverageUpdate = "running_average_update";
 /// x -> x · StepContext::loss_scale.
 inline constexpr const char* kScaleGradient = "scale_gradient";
 /// x, y -> their product, of which the attribute `result` lists the dimensions. The rate of a device is measured by it.

@@ -92,8 +92,9 @@ struct Initialization {
 /// Whether training changes a parameter, and whether checkpoints contain it.
 enum class ParameterRole : std::uint8_t {
   trained,
-  frozen,   ///< keeps its loaded values: no gradient, no optimizer states, in checkpoints
-  constant  ///< computed from the model's options at every start: no gradient, no optimizer states, not in checkpoints
+  frozen,    ///< keeps its loaded values: no gradient, no optimizer states, in checkpoints
+  constant,  ///< computed from the model's options at every start: no gradient, no optimizer states, not in checkpoints
+  running_average  ///< a step adds the mean of its gradients over the micro-batches: no optimizer, in checkpoints
 };
 
 STRATA_API std::string_view to_string(ParameterRole role);
@@ -273,6 +274,10 @@ class STRATA_API GraphBuilder {
                   bool gradient_is_zero = false);
   /// A parameter that training does not change. \throws VerificationError if the name exists with other dims.
   Value frozen_parameter(const std::string& name, const Dims& dims, Initialization initialization);
+  /// A parameter that follows a statistic of the data, such as the running mean of a batch norm. The op that reads it
+  /// contributes its change as its gradient, and each step adds the mean over the micro-batches. Neither the optimizer
+  /// nor the norm of the gradient has it. \throws VerificationError if the name exists with other dims.
+  Value running_average(const std::string& name, const Dims& dims, Initialization initialization);
   /// A parameter that `initialization` computes at every start from the model's options, such as a rotary table.
   /// \throws VerificationError if the name exists with other dims.
   Value constant(const std::string& name, const Dims& dims, Initialization initialization);

@@ -63,6 +63,8 @@ class STRATA_API GradientContext {
   [[nodiscard]] virtual std::optional<Value> cotangent(int index) = 0;
   /// False for inputs, integers and parameters that are not trained.
   [[nodiscard]] virtual bool needs_gradient(int operand) const = 0;
+  /// Instead of an operand in emit(): the node's results are operands of other gradient nodes, so it is a B node.
+  static constexpr int kReadByGradients = -1;
   /// Emits a node that contributes to the gradient of `operand` alone: a W node if that is a parameter, else a B node.
   /// \return one value per result.
   virtual std::vector<Value> emit(int operand, const std::string& op, std::vector<Value> operands,

@@ -43,7 +43,7 @@ struct ParameterDescription {
   DType dtype = DType::f32;
   /// The first block that reads it.
   int block = 0;
-  /// Trained or frozen. Strategies are not asked about constants.
+  /// Any but constant: strategies are not asked about constants.
   ParameterRole role = ParameterRole::trained;
   /// Whether weight decay applies.
   bool decay = true;

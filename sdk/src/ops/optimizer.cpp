@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "strata/compiler_ops.hpp"
 #include "strata/update_kernel.hpp"
 
 /// \file
@@ -81,6 +82,21 @@ struct SgdMomentumRule {
   T learning_rate = 0;
 };
 
+template <class T>
+struct RunningAverageRule {
+  static constexpr std::size_t kStates = 0;
+
+  explicit RunningAverageRule(const Attributes& attributes)
+      : micro_batches(static_cast<T>(attributes.number("micro_batches"))) {}
+  void begin(const UpdateStep& /*step*/) {}
+
+  T operator()(T average, T change, T /*weight_decay*/, T* /*states*/) const {
+    return average + change / micro_batches;
+  }
+
+  T micro_batches;
+};
+
 constexpr const char* kAttributes =
     ", weight_decay, decay_elements: the first so many elements of the bucket are decayed; lr_factor): ";
 
@@ -106,6 +122,11 @@ void register_optimizer(Registration& registration) {
            "gradient descent with heavy-ball or Nesterov momentum (Sutskever et al., \"On the importance of "
            "initialization and momentum in deep learning\", ICML 2013).",
        {"momentum"}});
+  provide_update<RunningAverageRule>(
+      registration, {kRunningAverageUpdate,
+                     "change, scale [] f64 -> values (attributes micro_batches; is_direction: true; those of every "
+                     "update): adds change / micro_batches, unless the scale is not finite.",
+                     {}});
 }
 
 }  // namespace strata::ops

@@ -118,6 +118,21 @@ struct SgdMomentum : Sgd<P> {
   }
 };
 
+template <class P>
+struct RunningAverage {
+  static constexpr int kStates = 0;
+  P micro_batches = 1;
+
+  explicit RunningAverage(const OpInstance& op)
+      : micro_batches(static_cast<P>(op.attributes.number("micro_batches"))) {}
+
+  __device__ __forceinline__ void begin(const StepValues& /*step*/) {}
+
+  __device__ __forceinline__ P operator()(P average, P change, P /*weight_decay*/, P (&)[1]) const {
+    return average + change / micro_batches;
+  }
+};
+
 /// Of the optimizer plugin `muon`. Returns an element of the direction.
 template <class P>
 struct MomentumDirection {
@@ -331,6 +346,8 @@ void register_optimizer(Registration& registration) {
   registration.add(
       kernel({"momentum_direction", "rd", "rr*", prepare_update<MomentumDirection>, false, unsupported_update<1>}));
   registration.add(kernel({"lion_update", "rd", "rr*", prepare_update<Lion>, false, unsupported_update<1>}));
+  registration.add(
+      kernel({ops::kRunningAverageUpdate, "rd", "r*", prepare_update<RunningAverage>, false, unsupported_update<0>}));
 }
 
 }  // namespace strata::cuda
