@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "compiler/check/program_check.hpp"
@@ -11,6 +13,7 @@
 #include "compiler/parameters/step_end.hpp"
 #include "compiler/parameters/trained_buckets.hpp"
 #include "compiler/parameters/update.hpp"
+#include "compiler/partition/alike_classes.hpp"
 #include "compiler/partition/partition.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/placement/placed_model.hpp"
@@ -189,6 +192,60 @@ ClassProgram build_program(const PlacedModel& model, std::size_t number, const C
       std::move(builder.program()), {std::move(parameters.dealt), std::move(averaged)}, std::move(partitioned.found)};
 }
 
+// --- classes that are alike
+
+/// The tasks in the order of their last runs, which completes gradients.
+std::vector<int> last_runs(const Program& program) {
+  std::vector<int> tasks;
+  for (const TaskInstance& run : program.schedule) {
+    if (run.is_last) tasks.push_back(run.task);
+  }
+  return tasks;
+}
+
+/// The program of a class. If it is like that of an earlier class, it is made from that one, unless its tasks end in
+/// another order.
+ClassProgram build_or_repeat_program(const PlacedModel& model, std::size_t number, const Compiled* training,
+                                     AlikeClass& alike, const std::vector<ClassProgram>& earlier) {
+  if (alike.like >= 0) {
+    const ClassProgram& other = earlier[static_cast<std::size_t>(alike.like)];
+    Program program = renumbered(other.program, alike);
+    const int micro_batches = model.batch.micro_batches;
+    const int stage = model.ranks.classes[number].stage;
+    order_tasks(program, model.stages.schedule(stage, micro_batches, model.is_training()), micro_batches);
+    if (last_runs(program) == last_runs(other.program)) return {std::move(program), other.buckets, {}};
+    alike = {};
+  }
+  return build_program(model, number, training);
+}
+
+/// The most runs of a kind at one time that wait for a later kind of the same micro-batch.
+int most_in_flight(const Program& program, Task::Kind begin, Task::Kind end) {
+  int now = 0;
+  int most = 0;
+  for (const TaskInstance& run : program.schedule) {
+    const Task::Kind kind = program.tasks[static_cast<std::size_t>(run.task)].kind;
+    if (kind == begin) most = std::max(most, ++now);
+    if (kind == end) --now;
+  }
+  return most;
+}
+
+/// Of alike classes, those that need most memory: the first with most micro-batches in flight, and the first with most
+/// that wait for the gradients of weights.
+std::set<std::size_t> fullest(const std::vector<std::size_t>& classes, const std::vector<Program>& programs) {
+  std::set<std::size_t> found;
+  const auto add_fullest = [&](Task::Kind begin, Task::Kind end) {
+    found.insert(*std::max_element(classes.begin(), classes.end(), [&](std::size_t one, std::size_t other) {
+      return most_in_flight(programs[one], begin, end) < most_in_flight(programs[other], begin, end);
+    }));
+  };
+  add_fullest(Task::Kind::forward, Task::Kind::backward);
+  add_fullest(Task::Kind::forward, Task::Kind::weight);
+  add_fullest(Task::Kind::backward, Task::Kind::weight);
+  return found;
+}
+
 // --- programs ─► memory
 
 /// What an evaluation pass shares with class `number` of the training step. It reads averages as values in memory of
@@ -201,6 +258,31 @@ SharedMemory shared_memory(const CompileRequest& request, const Compiled& traini
     for (const std::size_t index : bucket.parameters) shared.parameters.erase(program.parameters[index].name);
   }
   return shared;
+}
+
+/// Plans the memory of every class. Those that are alike have the memory of the fullest of them.
+std::vector<MemoryPlan> plan_programs(const CompileRequest& request, const std::vector<Program>& programs,
+                                      const std::vector<AlikeClass>& alike, const Compiled* training) {
+  std::vector<MemoryPlan> plans(programs.size());
+  std::map<std::size_t, std::vector<std::size_t>> groups;  // by the class that the others are like
+  for (std::size_t i = 0; i < alike.size(); ++i) {
+    groups[alike[i].like < 0 ? i : static_cast<std::size_t>(alike[i].like)].push_back(i);
+  }
+  for (const auto& [first, classes] : groups) {
+    const MemoryPlan* most = nullptr;
+    for (const std::size_t i : fullest(classes, programs)) {
+      const SharedMemory shared = training != nullptr ? shared_memory(request, *training, i) : SharedMemory{};
+      enter(request.times, "memory");
+      plans[i] = plan_memory(programs[i], shared, request.packing);
+      enter(request.times, "check of memory");
+      if (!request.is_trial) verify_memory(programs[i], *request.registry, plans[i]);
+      if (most == nullptr || plans[i].arena_bytes > most->arena_bytes) most = &plans[i];
+    }
+    for (const std::size_t i : classes) {
+      if (&plans[i] != most) plans[i] = *most;
+    }
+  }
+  return plans;
 }
 
 // --- notes
@@ -248,25 +330,23 @@ Compiled compile(const CompileRequest& request, const Compiled* training) {
   enter(request.times, "placement");
   PlacedModel model = place(request, stack, std::move(built.graph), training, found);
   require_whole_statistics(model);
+  std::vector<AlikeClass> alike(model.ranks.classes.size());
+  if (request.is_trial && training == nullptr) alike = find_alike_classes(model);
+  std::vector<ClassProgram> classes;
+  for (std::size_t i = 0; i < alike.size(); ++i) {
+    classes.push_back(build_or_repeat_program(model, i, training, alike[i], classes));
+  }
   std::vector<Program> programs;
   std::vector<SharedBuckets> buckets;
-  for (std::size_t i = 0; i < model.ranks.classes.size(); ++i) {
-    ClassProgram made = build_program(model, i, training);
-    programs.push_back(std::move(made.program));
-    buckets.push_back(std::move(made.buckets));
-    found.add(std::move(made.found));
+  for (ClassProgram& each : classes) {
+    programs.push_back(std::move(each.program));
+    buckets.push_back(std::move(each.buckets));
+    found.add(std::move(each.found));
   }
   enter(request.times, "passes");
   release_sent_memory(programs, model.ranks.of_rank);
   merge_channels(programs, model.ranks.of_rank);
-  std::vector<MemoryPlan> plans;
-  for (std::size_t i = 0; i < programs.size(); ++i) {
-    const SharedMemory shared = training != nullptr ? shared_memory(request, *training, i) : SharedMemory{};
-    enter(request.times, "memory");
-    plans.push_back(plan_memory(programs[i], shared, request.packing));
-    enter(request.times, "check of memory");
-    if (!request.is_trial) verify_memory(programs[i], model.registry(), plans.back());
-  }
+  std::vector<MemoryPlan> plans = plan_programs(request, programs, alike, training);
   // The training step beside an evaluation pass has met the check. It may be alone in what an axis shards.
   if (training == nullptr) require_every_axis_used(stack, model.graph, found);
   for (const Undivided& each : found.undivided) found.notes.insert(note_undivided(model, each));

@@ -19,6 +19,8 @@ constexpr double kMostBlocks = 0.8;
 /// a pipeline has as many micro-batches at least.
 constexpr int kFilledRounds = 2;
 constexpr int kFewestMicroBatches = 3;
+/// From so many stages on, the round in which the pipeline fills is enough for an estimate: it has many micro-batches.
+constexpr int kManyStages = 8;
 
 /// How the alike blocks are dealt to chunks, and how many may be left out of each chunk that has any.
 class ShortStages {
@@ -78,19 +80,26 @@ std::shared_ptr<const BuiltModel> PlanEvaluator::built_model(const CompileReques
   return built_.emplace(samples, std::move(built)).first->second;
 }
 
-StepPrediction PlanEvaluator::simulate(CompileRequest request, int stages) const {
+StepPrediction PlanEvaluator::simulate(CompileRequest request, int stages, int filled) const {
   const std::int64_t samples = request.micro_batch * make_stack(request.strategies).replicas;
   const auto whole = static_cast<int>(request.global_batch / samples);
-  const int less = std::max(kFilledRounds * stages, kFewestMicroBatches) + whole % stages;
+  const int less = std::max(filled * stages, kFewestMicroBatches) + whole % stages;
   const int more = less + stages;
   const int missing = (whole - more) / stages;
   if (missing < 1 || request.global_batch % samples != 0) {
     return simulate_step(compile(request), *request.registry, cluster_);
   }
   request.global_batch = more * samples;
-  const Compiled compiled = compile(request);
-  return extrapolate(simulate_step(with_micro_batches(compiled, less), *request.registry, cluster_),
-                     simulate_step(compiled, *request.registry, cluster_), missing);
+  Compiled compiled = compile(request);
+  const StepPrediction longer = simulate_step(compiled, *request.registry, cluster_);
+  compiled = with_micro_batches(std::move(compiled), less);
+  StepPrediction step = extrapolate(simulate_step(compiled, *request.registry, cluster_), longer, missing);
+  // The memory of some schedules grows until the second round, but not after it.
+  if (filled < kFilledRounds) {
+    step.peak_bytes = longer.peak_bytes;
+    step.bytes_at_peak = longer.bytes_at_peak;
+  }
+  return step;
 }
 
 StepPrediction PlanEvaluator::estimate(CompileRequest request, int stages) const {
@@ -99,7 +108,7 @@ StepPrediction PlanEvaluator::estimate(CompileRequest request, int stages) const
   const auto predict = [&](int left_out, const Stages* placed) {
     request.model = std::make_shared<ShortModel>(built, left_out);
     request.stages = placed;
-    return simulate(request, stages);
+    return simulate(request, stages, stages < kManyStages ? kFilledRounds : 1);
   };
   const AlikeBlocks& alike = built->alike;
   if (alike.count < 2) return predict(0, nullptr);
@@ -200,7 +209,7 @@ PlanBounds PlanEvaluator::bounds(const PlanChoice& choice) const {
 EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice) const {
   return evaluate(choice, [&](CompileRequest& request) {
     request.packing = PackingEffort::quick;
-    return simulate(request, space_.stages(choice));
+    return simulate(request, space_.stages(choice), kFilledRounds);
   });
 }
 

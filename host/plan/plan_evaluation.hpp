@@ -45,7 +45,8 @@ class PlanEvaluator {
                                      const std::shared_ptr<const BuiltModel>& built) const;
   [[nodiscard]] Stages stages_of(CompileRequest request, const std::shared_ptr<const BuiltModel>& built) const;
   [[nodiscard]] std::shared_ptr<const BuiltModel> built_model(const CompileRequest& request) const;
-  [[nodiscard]] StepPrediction simulate(CompileRequest request, int stages) const;
+  /// `filled`: rounds of the pipeline in the shorter of two steps.
+  [[nodiscard]] StepPrediction simulate(CompileRequest request, int stages, int filled) const;
   [[nodiscard]] StepPrediction estimate(CompileRequest request, int stages) const;
 
   const PlanSpace& space_;

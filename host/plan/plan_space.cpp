@@ -214,10 +214,11 @@ std::vector<PlanChoice> PlanSpace::structures() const {
     std::vector<PlanChoice> longer;
     for (const PlanChoice& choice : found) {
       if (!is_required(purpose)) longer.push_back(choice);
-      std::set<int> seen;
+      std::set<std::pair<std::string, int>> seen;
       const std::vector<PlanPart> all = parts(purpose, choice);
       for (int i = 0; i < static_cast<int>(all.size()); ++i) {
-        if (!seen.insert(all[static_cast<std::size_t>(i)].proposal.ranks).second) continue;
+        const PlanPart& part = all[static_cast<std::size_t>(i)];
+        if (!seen.emplace(part.plugin, part.proposal.ranks).second) continue;
         longer.push_back(choice);
         longer.back().parts[purpose] = i;
       }

@@ -86,7 +86,8 @@ class PlanSpace {
   [[nodiscard]] std::vector<std::int64_t> micro_batches(const PlanChoice& choice) const;
   /// True if the order of the mesh matters: the choice has stages and replicas, on several nodes.
   [[nodiscard]] bool has_orders(const PlanChoice& choice) const;
-  /// The combinations of sizes, one choice for each: the first proposal of each size, and one sample per micro-batch.
+  /// The combinations of strategies and sizes, one choice for each: the first proposal of each size, and one sample per
+  /// micro-batch.
   [[nodiscard]] std::vector<PlanChoice> structures() const;
   /// The configuration of a plan.
   [[nodiscard]] RunConfiguration configuration(const PlanChoice& choice) const;

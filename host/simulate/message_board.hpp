@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -40,13 +42,20 @@ class MessageBoard {
  private:
   /// Sender's class, id, micro-batch.
   using Key = std::tuple<int, std::uint64_t, int>;
+  struct Hash {
+    std::size_t operator()(const Key& key) const {
+      const auto& [sender, id, micro_batch] = key;
+      return id + static_cast<std::size_t>(sender) * 0x9e3779b97f4a7c15U +
+             static_cast<std::size_t>(micro_batch) * 0xc2b2ae3d27d4eb4fU;
+    }
+  };
 
   static Key key_of(int sender, const InFlight& flight) {
     return {sender, communication_id(*flight.work->instruction), flight.micro_batch};
   }
 
-  std::map<Key, Arrival> sent_;
-  std::map<Key, std::vector<Arrival>> posted_;
+  std::unordered_map<Key, Arrival, Hash> sent_;
+  std::unordered_map<Key, std::vector<Arrival>, Hash> posted_;
   std::map<std::tuple<int, int, int>, double> channels_;
 };
 

@@ -6,19 +6,11 @@
 
 #include "compiler/program/program_builder.hpp"
 #include "strata/error.hpp"
-#include "strata/random.hpp"
 
 namespace strata::host {
 
 Values::Values(const PlacedModel& model, int stage, ProgramBuilder& builder, GatheredValues& gathered)
     : model_(model), stage_(stage), builder_(builder), gathered_(gathered) {}
-
-TaskKey Values::task_of(const Node& node) const {
-  const int chunk = model_.stages.chunk(node.block);
-  if (node.phase == Phase::forward) return {Task::Kind::forward, chunk};
-  const bool apart = node.phase == Phase::weight && model_.stages.splits_weight_gradients;
-  return {apart ? Task::Kind::weight : Task::Kind::backward, chunk};
-}
 
 void Values::add_parameter(const Parameter& parameter, std::size_t index, BufferId buffer, Layout layout) {
   parameters_[parameter.value] = index;
@@ -126,35 +118,6 @@ BufferId Values::load(const Node& input, const Layout& layout, const TaskKey& ta
 
 // --- other stages
 
-Task::Kind Values::receiving_kind(Value value, int to_chunk) const {
-  Task::Kind first = Task::Kind::weight;
-  for (const GraphIndex::Use& use : model_.index.uses.at(value)) {
-    const TaskKey reader = task_of(*use.node);
-    if (reader.chunk == to_chunk) first = std::min(first, reader.kind);
-  }
-  return first;
-}
-
-Values::Message Values::message(Value value, int stage, int to_chunk) const {
-  const Node& node = model_.graph.node(value.node);
-  const TaskKey from = task_of(node);
-  Message message;
-  message.name = label(value, from) + " to chunk " + std::to_string(to_chunk);
-  message.peer = {model_.stages.axis, stage};
-  message.receiver = {receiving_kind(value, to_chunk), to_chunk};
-  // A number for each pair of tasks. No task sends to itself, so the number is not 0.
-  const auto number = [&](const TaskKey& task) {
-    const int kind = static_cast<int>(task.kind) - static_cast<int>(Task::Kind::forward);
-    return kind * static_cast<int>(model_.stages.stage_of_chunk.size()) + task.chunk;
-  };
-  const int tasks = 3 * static_cast<int>(model_.stages.stage_of_chunk.size());
-  message.channel = number(from) * tasks + number(message.receiver);
-  // The id uses the node's number, which both stages share. The node's name need not be unique.
-  message.id =
-      random::stream_key(static_cast<std::uint64_t>(value.node), message.name, static_cast<std::uint64_t>(to_chunk));
-  return message;
-}
-
 void Values::send_to_readers(Value value, const Home& home) {
   if (!sent_.insert(value).second) return;
   const auto uses = model_.index.uses.find(value);
@@ -164,10 +127,10 @@ void Values::send_to_readers(Value value, const Home& home) {
     if (!is_here(*use.node)) chunks.insert(model_.stages.chunk(use.node->block));
   }
   for (const int chunk : chunks) {
-    Message message = this->message(value, model_.stages.stage(chunk), chunk);
-    builder_.task(home.task).instructions.push_back({.name = std::move(message.name),
-                                                     .work = Send{message.peer, message.id, message.channel},
-                                                     .inputs = {home.buffer}});
+    StageMessage message = stage_message(model_, value, chunk);
+    const Peer peer{model_.stages.axis, model_.stages.stage(chunk)};
+    builder_.task(home.task).instructions.push_back(
+        {.name = std::move(message.name), .work = Send{peer, message.id, message.channel}, .inputs = {home.buffer}});
   }
 }
 
@@ -177,13 +140,13 @@ BufferId Values::receive(Value value, const TaskKey& task) {
   if (known != received_.end()) return known->second;
   const Node& producer = model_.graph.node(value.node);
   const TensorType& type = model_.graph.type(value);
-  Message message = this->message(value, model_.stages.stage(producer), task.chunk);
+  StageMessage message = stage_message(model_, value, task.chunk);
+  const Peer peer{model_.stages.axis, model_.stages.stage(producer)};
   const BufferId buffer = builder_.add_buffer(message.name, BufferKind::activation, type.dtype, type.dims,
                                               model_.rules.local_shape(type.dims, model_.rules.canonical(type.dims)));
   builder_.task(message.receiver)
-      .instructions.push_back({.name = std::move(message.name),
-                               .work = Receive{message.peer, message.id, message.channel},
-                               .outputs = {buffer}});
+      .instructions.push_back(
+          {.name = std::move(message.name), .work = Receive{peer, message.id, message.channel}, .outputs = {buffer}});
   receives_.emplace(message.id, SendOrder{model_.index.position.at(value.node), value.result});
   received_.emplace(key, buffer);
   return buffer;
@@ -217,14 +180,6 @@ void Values::order_receives() {
     for (const auto& [to, sent, from] : order) ordered.push_back(std::move(instructions[from]));
     instructions = std::move(ordered);
   }
-}
-
-std::string Values::label(Value value, const TaskKey& task) const {
-  const Node& node = model_.graph.node(value.node);
-  std::string text = node.name;
-  if (node.phase != Phase::forward && !node.is_leaf()) text += "." + node.op;
-  if (value.result != 0) text += "." + std::to_string(value.result);
-  return task.kind == Task::Kind::forward ? text : text + " (backward)";
 }
 
 }  // namespace strata::host

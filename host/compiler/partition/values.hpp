@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/partition/gathered_values.hpp"
+#include "compiler/partition/messages.hpp"
 #include "compiler/partition/partition.hpp"
 #include "compiler/program/program_builder.hpp"
 #include "strata/layout.hpp"
@@ -28,9 +29,7 @@ class Values {
  public:
   Values(const PlacedModel& model, int stage, ProgramBuilder& builder, GatheredValues& gathered);
 
-  /// The task of a node. A W node belongs to the task of the B node beside it, whose operands are alive there, unless
-  /// the schedule has tasks for W nodes.
-  [[nodiscard]] TaskKey task_of(const Node& node) const;
+  [[nodiscard]] TaskKey task_of(const Node& node) const { return host::task_of(model_.stages, node); }
   [[nodiscard]] bool is_here(const Node& node) const { return model_.stages.stage(node) == stage_; }
 
   /// Registers a parameter of the stage. `index` is its number in the program.
@@ -56,7 +55,9 @@ class Values {
   BufferId convert(Value value, const Home& home, const Layout& to, const AxisSet& keep, const TaskKey& task);
 
   /// Name for buffers and communications.
-  [[nodiscard]] std::string label(Value value, const TaskKey& task) const;
+  [[nodiscard]] std::string label(Value value, const TaskKey& task) const {
+    return value_label(model_.graph, value, task);
+  }
   [[nodiscard]] bool is_read(Value value) const { return model_.index.uses.contains(value); }
 
  private:
@@ -64,21 +65,8 @@ class Values {
   BufferId load(const Node& input, const Layout& layout, const TaskKey& task);
   void send_to_readers(Value value, const Home& home);
   BufferId receive(Value value, const TaskKey& task);
-  /// The message of a value between stages. Sender and receiver compute the same one.
-  struct Message {
-    std::string name;
-    Peer peer;
-    std::uint64_t id = 0;
-    /// The task that receives, and the number of the channel between the two tasks.
-    TaskKey receiver;
-    int channel = 0;
-  };
   /// Messages of one task are sent in the order of their producers in the graph, then of their results.
   using SendOrder = std::pair<std::size_t, int>;
-
-  /// The kind of the first task of a chunk that reads the value.
-  [[nodiscard]] Task::Kind receiving_kind(Value value, int to_chunk) const;
-  [[nodiscard]] Message message(Value value, int stage, int to_chunk) const;
 
   const PlacedModel& model_;
   int stage_;

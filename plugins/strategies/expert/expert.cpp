@@ -2,6 +2,7 @@
 /// Conditional Computation and Automatic Sharding", ICLR 2021). In all other ops it shards samples, as data parallelism
 /// does. So the axis gathers the tokens before the experts, and reduces their results to the ranks of the tokens.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -81,7 +82,20 @@ class ExpertParallel final : public Strategy {
   std::string over_;
 };
 
-using ExpertFactory = FactoryOf<StrategyFactory, ExpertParallel>;
+class ExpertFactory final : public FactoryOf<StrategyFactory, ExpertParallel> {
+ public:
+  /// Outside of the experts the axis deals samples, so its ranks share the dense parameters. Storage may be sharded
+  /// over them, as over those that share a sequence.
+  [[nodiscard]] PlanPurpose plan_purpose() const override { return PlanPurpose::sequence; }
+  [[nodiscard]] std::vector<PlanProposal> proposals(const PlanningContext& context) const override {
+    std::vector<PlanProposal> found;
+    const std::int64_t experts = context.size("expert");
+    for (const int size : divisors(context.devices, static_cast<int>(std::min(experts, context.global_batch)))) {
+      if (experts % size == 0) found.push_back({{{"size", std::int64_t{size}}}, size});
+    }
+    return found;
+  }
+};
 
 }  // namespace
 
