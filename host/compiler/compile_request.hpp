@@ -47,8 +47,8 @@ struct CompileRequest {
   /// Measures the phases. Null: nobody does.
   PhaseTimes* times = nullptr;
   /// True for programs that are never run: checks that only find defects of the compiler or of plugins are left out.
-  /// Stages that are alike repeat the program of the first of them, names included, with their own messages and order of
-  /// tasks. Their memory is that of the fullest of them.
+  /// Stages that are alike repeat the program of the first of them, names included, with their own messages and order
+  /// of tasks. Their memory is that of the fullest of them.
   bool is_trial = false;
   /// How long the smallest arena is sought.
   PackingEffort packing = PackingEffort::best;
