@@ -96,6 +96,12 @@ std::string describe_nearest_miss(const PlanSpace& space, const std::vector<Eval
         "devices, devices with more memory, a smaller model or a shorter sequence",
         short_bytes(nearest.prediction->peak_bytes), short_bytes(nearest.excess_bytes), space.text(nearest.choice));
   }
+  if (plans.empty()) {
+    return fmt::format(
+        "no plan is possible: no combination of sizes uses {} devices and divides the global batch; accepted: other "
+        "--devices, or another --global-batch",
+        space.devices());
+  }
   std::map<std::string, int> reasons;
   for (const EvaluatedPlan& plan : plans) ++reasons[plan.refusal];
   std::string text = "no plan is possible";

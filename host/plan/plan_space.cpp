@@ -72,13 +72,14 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
   for (const std::string& each : demands.fixed) fixed_.push_back(parse_fixed(each));
   for (const std::string& each : never_) static_cast<void>(proposer(each, "--never"));
   trial_base_ = base_;
-  trial_base_.batch.global = trial_base_.batch.micro = 1;
+  trial_base_.batch.micro = 1;
   trial_base_.device.plugin.clear();
   trial_base_.communicator.plugin.clear();
   const RunSetup setup = prepare_run(trial_base_, registry);
   initial_ = setup.initial;
   trial_base_ = setup.configuration;
   trial_base_.batch = base_.batch;
+  leave_devices_to(setup.stack);
   data_ = setup.data_sizes(vocab);
   unit_ = setup.unit;
   const Graph graph = forward_graph(setup.request(GraphMode::training, setup.sizes(data_)));
@@ -89,6 +90,19 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
     std::vector<PlanPart>& parts = parts_[proposer.purpose];
     for (PlanPart& part : ask(proposer, context_)) parts.push_back(std::move(part));
   }
+}
+
+void PlanSpace::leave_devices_to(const Stack& kept) {
+  kept_ranks_ = kept.mesh.rank_count();
+  kept_replicas_ = kept.replicas;
+  if (context_.devices % kept_ranks_ != 0) {
+    throw ConfigurationError("strategy: the strategies that stay in every plan use " + std::to_string(kept_ranks_) +
+                             " ranks, which do not divide the " + std::to_string(context_.devices) +
+                             " devices; accepted: --devices N with a multiple");
+  }
+  // They are innermost in the mesh.
+  context_.devices /= kept_ranks_;
+  context_.devices_per_node = std::max(context_.devices_per_node / kept_ranks_, 1);
 }
 
 const PlanSpace::Proposer& PlanSpace::proposer(const std::string& plugin, const std::string& option) const {
@@ -201,9 +215,9 @@ int PlanSpace::replicas(const PlanChoice& choice) const {
 
 std::vector<std::int64_t> PlanSpace::micro_batches(const PlanChoice& choice) const {
   std::vector<std::int64_t> sizes;
-  const int ranks = replicas(choice);
-  for (std::int64_t size = 1; size * ranks <= base_.batch.global; size *= 2) {
-    if (base_.batch.global % (size * ranks) == 0) sizes.push_back(size);
+  const std::int64_t all = replicas(choice) * kept_replicas_;
+  for (std::int64_t size = 1; size * all <= base_.batch.global; size *= 2) {
+    if (base_.batch.global % (size * all) == 0) sizes.push_back(size);
   }
   return sizes;
 }

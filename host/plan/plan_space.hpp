@@ -67,7 +67,7 @@ class PlanSpace {
             std::optional<std::int64_t> vocab, PlanDemands demands);
 
   /// How many devices every plan uses.
-  [[nodiscard]] int devices() const { return context_.devices; }
+  [[nodiscard]] int devices() const { return context_.devices * kept_ranks_; }
   /// The sizes that the data fixes.
   [[nodiscard]] const DimSizes& data() const { return data_; }
   /// What the loss sums over, in the singular: "token".
@@ -80,7 +80,8 @@ class PlanSpace {
   [[nodiscard]] int stages(const PlanChoice& choice) const;
   /// Position of the purpose's strategy among the [[strategy]] tables of configuration(); -1: none.
   [[nodiscard]] static int table(const PlanChoice& choice, PlanPurpose purpose);
-  /// Devices that the parts other than replicas leave to replicas. 0: their sizes do not divide the devices.
+  /// Devices that the parts other than replicas, and the strategies that stay, leave to replicas. 0: their sizes do not
+  /// divide the devices.
   [[nodiscard]] int replicas(const PlanChoice& choice) const;
   /// Sizes of a micro-batch with which the choice's replicas divide the global batch.
   [[nodiscard]] std::vector<std::int64_t> micro_batches(const PlanChoice& choice) const;
@@ -115,6 +116,9 @@ class PlanSpace {
     PlanPurpose purpose;
   };
 
+  /// Takes the ranks of the strategies that stay in every plan from the devices. \throws ConfigurationError if they do
+  /// not divide them.
+  void leave_devices_to(const Stack& kept);
   /// The purposes that have a part, in mesh order.
   [[nodiscard]] static std::vector<PlanPurpose> order(const PlanChoice& choice);
   [[nodiscard]] std::vector<PlanPart> ask(const Proposer& proposer, const PlanningContext& context) const;
@@ -130,6 +134,10 @@ class PlanSpace {
   std::shared_ptr<const CheckpointReader> initial_;
   std::vector<std::string> never_;
   std::vector<Fixed> fixed_;
+  /// Ranks and replicas of the strategies that stay in every plan.
+  int kept_ranks_ = 1;
+  std::int64_t kept_replicas_ = 1;
+  /// What the other strategies have. Its devices are those that the kept ones leave.
   PlanningContext context_;
   DimSizes data_;
   std::string unit_;

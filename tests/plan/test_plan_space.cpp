@@ -56,6 +56,25 @@ TEST_F(Plans, UseAllDevicesAndKeepTheStrategiesThatNobodyProposes) {
   EXPECT_GT(texts.size(), 50U);
 }
 
+/// Two workers that train apart stay, and the plans are for the four ranks that each of them has.
+TEST_F(Plans, LeaveDevicesToStrategiesThatStay) {
+  const auto space_beside = [&](const PlanDemands& demands) {
+    RunConfiguration configuration = host::parse_configuration(kConfiguration, "plan.toml");
+    configuration.strategies.push_back({"strategy.2", "localsgd", {{"size", OptionValue(std::int64_t{2})}}});
+    return PlanSpace(configuration, registry_, cluster_, 256, demands);
+  };
+  const PlanSpace plans = space_beside({});
+  EXPECT_EQ(plans.devices(), 8);
+  std::set<int> replicas;
+  for (const PlanChoice& choice : plans.structures()) {
+    EXPECT_EQ(plans.micro_batches(choice).back() * plans.replicas(choice), 8) << "of 16 samples, half are a worker's";
+    replicas.insert(plans.replicas(choice));
+  }
+  EXPECT_THAT(replicas, ::testing::ElementsAre(1, 2, 4));
+  EXPECT_THAT(message_of<ConfigurationError>([&] { (void)space_beside({.devices = 5}); }),
+              HasSubstr("use 2 ranks, which do not divide the 5 devices"));
+}
+
 TEST_F(Plans, CompileOrSayWhyNot) {
   const PlanSpace plans = space();
   int compiled = 0;
