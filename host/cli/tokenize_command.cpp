@@ -7,7 +7,7 @@
 
 #include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
-#include "cli/progress_bar.hpp"
+#include "files/progress_bar.hpp"
 #include "files/text_format.hpp"
 #include "tokenizers/corpus/corpus_job.hpp"
 

@@ -1,4 +1,4 @@
-#include "cli/progress_bar.hpp"
+#include "files/progress_bar.hpp"
 
 #include <unistd.h>
 
