@@ -284,6 +284,8 @@ void register_batch_norm(Registration& registration) {
                         .infer = [](const Types& types, const Node& node) -> Types {
                           require_float(types[0], node);
                           require_same({types[1].dims, types[0].dtype}, types[0], node);
+                          require(node.attributes.number("factor") >= node.attributes.number("momentum"), node,
+                                  "factor must be at least momentum");
                           return {types[0]};
                         }});
   registration.add(reference::kernel({"batch_mean", "r", "r", prepare_batch_mean}));
