@@ -53,6 +53,12 @@ inline void assign(float& to, float value) { to = value; }
 inline void assign(BFloat16& to, float value) { to.bits = to_bf16(value); }
 inline void assign(Float16& to, float value) { to.bits = to_f16(value); }
 
+/// Assigns the value, or adds it in an accumulating instance.
+template <class T>
+void store_value(T& to, float value, bool accumulate) {
+  assign(to, accumulate ? widen(to) + value : value);
+}
+
 /// The kernels' Element for a real type.
 inline Element element_of(DType dtype) {
   if (dtype == DType::bf16) return Element::bf16;

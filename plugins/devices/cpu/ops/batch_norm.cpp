@@ -162,8 +162,7 @@ PreparedKernel prepare_batch_norm_gradient(const OpInstance& op, const CpuEnviro
         for (std::int64_t run = 0; run < channels.outer; ++run) {
           const std::int64_t first = channels.first(run, c);
           for (std::int64_t i = first; i < first + channels.inner; ++i) {
-            const float gradient = gain * (widen(dy[i]) - sum - (widen(x[i]) - mean) * product);
-            assign(dx[i], accumulate ? widen(dx[i]) + gradient : gradient);
+            store_value(dx[i], gain * (widen(dy[i]) - sum - (widen(x[i]) - mean) * product), accumulate);
           }
         }
       });

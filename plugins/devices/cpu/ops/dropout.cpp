@@ -51,7 +51,7 @@ class ScatteredDropout {
       const std::uint64_t index = global_element(i, arguments.context.micro_batch);
       float value = random::word(settings.stream_key, index) >= threshold ? widen(x[i]) * factor : 0.0F;
       if (residual != nullptr) value += widen(residual[i]);
-      assign(y[i], op_.accumulate ? widen(y[i]) + value : value);
+      store_value(y[i], value, op_.accumulate);
     }
   }
 

@@ -317,8 +317,7 @@ class ExpertsKernel {
               }
               float sum = 0;
               for (const float each : sums) sum += each;
-              G& to = gradients[chunk.tokens[row] * experts_];
-              assign(to, accumulate_ ? widen(to) + sum : sum);
+              store_value(gradients[chunk.tokens[row] * experts_], sum, accumulate_);
             }
           },
           inner_);

@@ -115,9 +115,8 @@ class Einsum {
 
   template <class T>
   void unpack(const float* c, T* y) const {
-    permute(*plan_.unpack, c, [y, accumulate = accumulate_](std::int64_t i, float value) {
-      assign(y[i], accumulate ? widen(y[i]) + value : value);
-    });
+    permute(*plan_.unpack, c,
+            [y, accumulate = accumulate_](std::int64_t i, float value) { store_value(y[i], value, accumulate); });
   }
 
   EinsumPlan plan_;

@@ -88,8 +88,7 @@ PreparedKernel prepare_max_pool_gradient(const OpInstance& op, const CpuEnvironm
           }
         }
         for (std::int64_t i = 0; i < pixels; ++i) {
-          const float sum = sums[static_cast<std::size_t>(i)];
-          assign(dx[i], accumulate ? widen(dx[i]) + sum : sum);
+          store_value(dx[i], sums[static_cast<std::size_t>(i)], accumulate);
         }
       });
     }};

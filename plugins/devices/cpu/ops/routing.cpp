@@ -23,11 +23,6 @@ PreparedKernel row_kernel(const OpInstance& op, std::size_t of, const CpuEnviron
   }};
 }
 
-template <class T>
-void store(T& to, float value, bool accumulate) {
-  assign(to, accumulate ? widen(to) + value : value);
-}
-
 /// The largest element of a row, and the sum of exp(x - largest).
 struct RowSum {
   float largest = 0;
@@ -65,7 +60,7 @@ PreparedKernel prepare_softmax_gradient(const OpInstance& op, const CpuEnvironme
           T* dx = out<T>(arguments, 0) + row * width;
           float sum = 0;
           for (std::int64_t j = 0; j < width; ++j) sum += dy[j] * y[j];
-          for (std::int64_t j = 0; j < width; ++j) store(dx[j], y[j] * (dy[j] - sum), accumulate);
+          for (std::int64_t j = 0; j < width; ++j) store_value(dx[j], y[j] * (dy[j] - sum), accumulate);
         });
   });
 }
@@ -225,7 +220,8 @@ PreparedKernel prepare_balance_loss_gradient(const OpInstance& op, const CpuEnvi
                 if (!op.accumulate) std::fill_n(dx, tokens * width, T{});
                 Sequence<T>(op, arguments, i, load).each_token([&](std::int64_t token, double sum, double mean) {
                   for (std::int64_t j = 0; j < width; ++j) {
-                    store(dx[token * width + j], static_cast<float>(weight * (load[j] - mean) / sum), op.accumulate);
+                    store_value(dx[token * width + j], static_cast<float>(weight * (load[j] - mean) / sum),
+                                op.accumulate);
                   }
                 });
               }
@@ -263,7 +259,7 @@ PreparedKernel prepare_z_loss_gradient(const OpInstance& op, const CpuEnvironmen
                         const float factor =
                             targets.count(arguments, row) ? 2 * weight * of.logarithm() / of.sum : 0.0F;
                         for (std::int64_t j = 0; j < width; ++j) {
-                          store(dx[j], factor * std::exp(widen(x[j]) - of.largest), accumulate);
+                          store_value(dx[j], factor * std::exp(widen(x[j]) - of.largest), accumulate);
                         }
                       });
   });
