@@ -8,13 +8,12 @@ down for seconds or minutes meets both.
     python3 tests/bench/expert_against_ddp.py --strata build/release/bin/strata --data tinyshakespeare.txt
 """
 import argparse
-import contextlib
 import os
 import statistics
 import tempfile
 from pathlib import Path
 
-from stoppable_run import StoppableRun
+from stoppable_run import take_turns
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STRATEGIES = ("expert", "ddp")
@@ -23,19 +22,11 @@ STRATEGIES = ("expert", "ddp")
 def measure(arguments, folder, options):
     """\\return tokens per second of each strategy, one per step."""
     speeds = {each: [] for each in STRATEGIES}
-    with contextlib.ExitStack() as stack:
-        runs = {}
-        for strategy in STRATEGIES:
-            own = os.path.join(folder, strategy)
-            os.mkdir(own)
-            runs[strategy] = stack.enter_context(StoppableRun(arguments.strata, arguments.config, own, {
-                "data.path": arguments.data, "strategy": f'[{{plugin="{strategy}", size=2}}]', **options}))
-            for _ in range(arguments.warmup):
-                runs[strategy].step()
-        for turn in range(arguments.steps):
-            for strategy in STRATEGIES if turn % 2 == 0 else reversed(STRATEGIES):
-                seconds, line = runs[strategy].step()
-                speeds[strategy].append(line["tokens_per_second"] * line["step_seconds"] / seconds)
+    own = {each: {"data.path": arguments.data, "strategy": f'[{{plugin="{each}", size=2}}]', **options}
+           for each in STRATEGIES}
+    for strategy, seconds, line in take_turns(arguments.strata, arguments.config, folder, own, arguments.warmup,
+                                              arguments.steps):
+        speeds[strategy].append(line["tokens_per_second"] * line["step_seconds"] / seconds)
     return speeds
 
 

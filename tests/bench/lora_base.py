@@ -7,7 +7,6 @@ small Llama is trained on a text, then adapted with each base to the same text i
     python3 tests/bench/lora_base.py --text input.txt
 """
 import argparse
-import contextlib
 import json
 import os
 import random
@@ -17,7 +16,7 @@ import tempfile
 from array import array
 from pathlib import Path
 
-from stoppable_run import StoppableRun
+from stoppable_run import take_turns
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BASES = ["full", "int8", "nf4"]
@@ -57,18 +56,9 @@ def seconds_of_steps(arguments, folder):
     Path(folder, "tokens.bin").write_bytes(tokens.tobytes())
     options = {"data": f'{{plugin="tokens", path="{folder}/tokens.bin"}}', "batch.global": 2,
                "model.vocab": 32000}
-    with contextlib.ExitStack() as stack:
-        runs = {}
-        for base in BASES:
-            own = os.path.join(folder, base)
-            os.mkdir(own)
-            strategy = {"strategy": f'[{{plugin="lora", targets=["*_proj.weight"], base="{base}"}}]'}
-            run = StoppableRun(arguments.strata, arguments.config, own, {**options, **strategy})
-            runs[base] = stack.enter_context(run)
-            runs[base].step()
-        for _ in range(arguments.rounds):
-            for base, run in runs.items():
-                seconds[base].append(run.step()[0])
+    own = {base: {**options, "strategy": f'[{{plugin="lora", targets=["*_proj.weight"], base="{base}"}}]'} for base in BASES}
+    for base, each, _ in take_turns(arguments.strata, arguments.config, folder, own, 1, arguments.rounds):
+        seconds[base].append(each)
     return seconds
 
 

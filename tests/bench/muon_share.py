@@ -7,7 +7,6 @@ random, because speed does not depend on them.
     python3 tests/bench/muon_share.py --strata build/release/bin/strata
 """
 import argparse
-import contextlib
 import os
 import random
 import statistics
@@ -15,7 +14,7 @@ import tempfile
 from array import array
 from pathlib import Path
 
-from stoppable_run import StoppableRun
+from stoppable_run import take_turns
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WARMUP = 1
@@ -29,19 +28,12 @@ def measure(arguments, folder, ranks):
     options = {"data.path": os.path.join(folder, "tokens.bin"), "run.eval_every": 0, "run.checkpoint_every": 0,
                "batch.global": ranks, "batch.micro": 1, "model.context": arguments.context,
                "strategy": f'[{{plugin="zero", size={ranks}, stage={arguments.stage}}}]'}
-    with contextlib.ExitStack() as stack:
-        runs = {}
-        for name in seconds:
-            own = os.path.join(folder, f"{name}-{ranks}")
-            os.mkdir(own)
-            more = {"optimizer.group": MUON} if name == "muon" else {}
-            run = StoppableRun(arguments.strata, arguments.config, own, {**options, **more})
-            runs[name] = stack.enter_context(run)
-            for _ in range(WARMUP):
-                runs[name].step()
-        for _ in range(arguments.steps):
-            for name, run in runs.items():
-                seconds[name].append(run.step()[0])
+    own = os.path.join(folder, str(ranks))
+    os.mkdir(own)
+    for name, each, _ in take_turns(arguments.strata, arguments.config, own,
+                                    {"adamw": options, "muon": {**options, "optimizer.group": MUON}}, WARMUP,
+                                    arguments.steps):
+        seconds[name].append(each)
     return seconds
 
 

@@ -8,13 +8,12 @@ down for seconds or minutes meets both.
     python3 tests/bench/overlap.py --strata build/release/bin/strata --data tinyshakespeare.txt
 """
 import argparse
-import contextlib
 import os
 import statistics
 import tempfile
 from pathlib import Path
 
-from stoppable_run import StoppableRun
+from stoppable_run import take_turns
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WARMUP = 3
@@ -24,21 +23,13 @@ STACKS = {"ddp": 'plugin="ddp"', "zero 2": 'plugin="zero", stage=2'}
 def measure(arguments, folder, strategy):
     """\\return tokens per second and shares of waiting, one per step, with and without overlap."""
     speeds, waits = {True: [], False: []}, {True: [], False: []}
-    with contextlib.ExitStack() as stack:
-        runs = {}
-        for overlap in (True, False):
-            own = os.path.join(folder, str(overlap))
-            os.mkdir(own)
-            options = {"data.path": arguments.data,
-                       "strategy": f"[{{{strategy}, size=2, overlap={str(overlap).lower()}}}]"}
-            runs[overlap] = stack.enter_context(StoppableRun(arguments.strata, arguments.config, own, options))
-            for _ in range(WARMUP):
-                runs[overlap].step()
-        for turn in range(arguments.steps):
-            for overlap in (True, False) if turn % 2 == 0 else (False, True):
-                seconds, line = runs[overlap].step()
-                speeds[overlap].append(line["tokens_per_second"] * line["step_seconds"] / seconds)
-                waits[overlap].append(line["wait_seconds"] / seconds)
+    options = {overlap: {"data.path": arguments.data,
+                         "strategy": f"[{{{strategy}, size=2, overlap={str(overlap).lower()}}}]"}
+               for overlap in (True, False)}
+    for overlap, seconds, line in take_turns(arguments.strata, arguments.config, folder, options, WARMUP,
+                                             arguments.steps):
+        speeds[overlap].append(line["tokens_per_second"] * line["step_seconds"] / seconds)
+        waits[overlap].append(line["wait_seconds"] / seconds)
     return speeds, waits
 
 

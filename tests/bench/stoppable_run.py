@@ -1,4 +1,5 @@
 """Training runs that take turns step by step, so that what slows a shared machine down meets all of them."""
+import contextlib
 import json
 import os
 import signal
@@ -50,3 +51,21 @@ class StoppableRun:
                 raise SystemExit(f"the run ended before its time:\n{self.messages.read()}")
             else:
                 time.sleep(0.001)
+
+
+def take_turns(strata, config, folder, options, warmup, steps):
+    """Runs that are alive at once, of which every other one begins a round. `options`: the overrides of each run, by its
+    name. Each has an own folder in `folder`, and makes `warmup` steps first. Yields (name, seconds, line) for each step
+    of `steps` rounds."""
+    with contextlib.ExitStack() as stack:
+        runs = []
+        for name, own_options in options.items():
+            own = os.path.join(folder, str(name))
+            os.mkdir(own)
+            run = stack.enter_context(StoppableRun(strata, config, own, own_options))
+            runs.append((name, run))
+            for _ in range(warmup):
+                run.step()
+        for turn in range(steps):
+            for name, run in runs if turn % 2 == 0 else reversed(runs):
+                yield (name, *run.step())
