@@ -14,6 +14,16 @@ ConfigurationError unknown_op(const OpRegistry& registry, const std::string& op,
                             "library in a [[library]] table (strata plugins ops tells which plugin has an op)");
 }
 
+/// A parameter that no optimizer updates.
+Parameter unlearned(ParameterRole role, const std::string& name, Initialization initialization) {
+  Parameter parameter;
+  parameter.name = name;
+  parameter.initialization = std::move(initialization);
+  parameter.decay = false;
+  parameter.role = role;
+  return parameter;
+}
+
 }  // namespace
 
 GraphBuilder::GraphBuilder(Graph& graph, const OpRegistry& registry, GraphMode mode, DType float_type)
@@ -59,30 +69,15 @@ Value GraphBuilder::parameter(const std::string& name, const Dims& dims, Initial
 }
 
 Value GraphBuilder::frozen_parameter(const std::string& name, const Dims& dims, Initialization initialization) {
-  Parameter parameter;
-  parameter.name = name;
-  parameter.initialization = std::move(initialization);
-  parameter.decay = false;
-  parameter.role = ParameterRole::frozen;
-  return add_parameter(std::move(parameter), dims);
+  return add_parameter(unlearned(ParameterRole::frozen, name, std::move(initialization)), dims);
 }
 
 Value GraphBuilder::running_average(const std::string& name, const Dims& dims, Initialization initialization) {
-  Parameter parameter;
-  parameter.name = name;
-  parameter.initialization = std::move(initialization);
-  parameter.decay = false;
-  parameter.role = ParameterRole::running_average;
-  return add_parameter(std::move(parameter), dims);
+  return add_parameter(unlearned(ParameterRole::running_average, name, std::move(initialization)), dims);
 }
 
 Value GraphBuilder::constant(const std::string& name, const Dims& dims, Initialization initialization) {
-  Parameter parameter;
-  parameter.name = name;
-  parameter.initialization = std::move(initialization);
-  parameter.decay = false;
-  parameter.role = ParameterRole::constant;
-  return add_parameter(std::move(parameter), dims);
+  return add_parameter(unlearned(ParameterRole::constant, name, std::move(initialization)), dims);
 }
 
 Value GraphBuilder::add_parameter(Parameter parameter, const Dims& dims) {
