@@ -96,6 +96,12 @@ std::string describe_nearest_miss(const PlanSpace& space, const std::vector<Eval
         "devices, devices with more memory, a smaller model or a shorter sequence",
         short_bytes(nearest.prediction->peak_bytes), short_bytes(nearest.excess_bytes), space.text(nearest.choice));
   }
+  if (space.devices() % space.kept_ranks() != 0) {
+    return fmt::format(
+        "no plan is possible: the strategies that stay in every plan use {} ranks, which do not divide the {} devices; "
+        "accepted: --devices with a multiple",
+        space.kept_ranks(), space.devices());
+  }
   if (plans.empty()) {
     return fmt::format(
         "no plan is possible: no combination of sizes uses {} devices and divides the global batch; accepted: other "

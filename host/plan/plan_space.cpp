@@ -56,8 +56,9 @@ std::string PlanPart::text() const {
 PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, const Cluster& cluster,
                      std::optional<std::int64_t> vocab, PlanDemands demands)
     : base_(std::move(configuration)), never_(std::move(demands.never)) {
-  context_.devices = demands.devices > 0 ? demands.devices : planned_devices(cluster);
-  context_.devices_per_node = std::min(cluster.groups.front().devices, context_.devices);
+  devices_ = demands.devices > 0 ? demands.devices : planned_devices(cluster);
+  context_.devices = devices_;
+  context_.devices_per_node = std::min(cluster.groups.front().devices, devices_);
   context_.global_batch = base_.batch.global;
   for (const PluginFile& file : registry.files()) {
     if (!file.refusal.empty() || file.description->kind != PluginKind::strategy) continue;
@@ -79,7 +80,7 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
   initial_ = setup.initial;
   trial_base_ = setup.configuration;
   trial_base_.batch = base_.batch;
-  leave_devices_to(setup.stack);
+  take_kept_ranks(setup.stack);
   data_ = setup.data_sizes(vocab);
   unit_ = setup.unit;
   const Graph graph = forward_graph(setup.request(GraphMode::training, setup.sizes(data_)));
@@ -92,16 +93,11 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
   }
 }
 
-void PlanSpace::leave_devices_to(const Stack& kept) {
+void PlanSpace::take_kept_ranks(const Stack& kept) {
   kept_ranks_ = kept.mesh.rank_count();
   kept_replicas_ = kept.replicas;
-  if (context_.devices % kept_ranks_ != 0) {
-    throw ConfigurationError("strategy: the strategies that stay in every plan use " + std::to_string(kept_ranks_) +
-                             " ranks, which do not divide the " + std::to_string(context_.devices) +
-                             " devices; accepted: --devices N with a multiple");
-  }
   // They are innermost in the mesh.
-  context_.devices /= kept_ranks_;
+  context_.devices = std::max(context_.devices / kept_ranks_, 1);
   context_.devices_per_node = std::max(context_.devices_per_node / kept_ranks_, 1);
 }
 
@@ -223,6 +219,7 @@ std::vector<std::int64_t> PlanSpace::micro_batches(const PlanChoice& choice) con
 }
 
 std::vector<PlanChoice> PlanSpace::structures() const {
+  if (devices_ % kept_ranks_ != 0) return {};
   std::vector<PlanChoice> found = {PlanChoice{}};
   for (const PlanPurpose purpose : kDividing) {
     std::vector<PlanChoice> longer;

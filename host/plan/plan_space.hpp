@@ -67,7 +67,9 @@ class PlanSpace {
             std::optional<std::int64_t> vocab, PlanDemands demands);
 
   /// How many devices every plan uses.
-  [[nodiscard]] int devices() const { return context_.devices * kept_ranks_; }
+  [[nodiscard]] int devices() const { return devices_; }
+  /// Of them, the ranks of the strategies that stay in every plan.
+  [[nodiscard]] int kept_ranks() const { return kept_ranks_; }
   /// The sizes that the data fixes.
   [[nodiscard]] const DimSizes& data() const { return data_; }
   /// What the loss sums over, in the singular: "token".
@@ -116,9 +118,8 @@ class PlanSpace {
     PlanPurpose purpose;
   };
 
-  /// Takes the ranks of the strategies that stay in every plan from the devices. \throws ConfigurationError if they do
-  /// not divide them.
-  void leave_devices_to(const Stack& kept);
+  /// Takes the ranks of the strategies that stay in every plan from the devices of the others.
+  void take_kept_ranks(const Stack& kept);
   /// The purposes that have a part, in mesh order.
   [[nodiscard]] static std::vector<PlanPurpose> order(const PlanChoice& choice);
   [[nodiscard]] std::vector<PlanPart> ask(const Proposer& proposer, const PlanningContext& context) const;
@@ -134,6 +135,7 @@ class PlanSpace {
   std::shared_ptr<const CheckpointReader> initial_;
   std::vector<std::string> never_;
   std::vector<Fixed> fixed_;
+  int devices_ = 1;
   /// Ranks and replicas of the strategies that stay in every plan.
   int kept_ranks_ = 1;
   std::int64_t kept_replicas_ = 1;

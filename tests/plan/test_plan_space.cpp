@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plan/plan_evaluation.hpp"
+#include "plan/plan_report.hpp"
 #include "plan_fixture.hpp"
 #include "strata/error.hpp"
 #include "train/temporary_folder.hpp"
@@ -71,8 +72,10 @@ TEST_F(Plans, LeaveDevicesToStrategiesThatStay) {
     replicas.insert(plans.replicas(choice));
   }
   EXPECT_THAT(replicas, ::testing::ElementsAre(1, 2, 4));
-  EXPECT_THAT(message_of<ConfigurationError>([&] { (void)space_beside({.devices = 5}); }),
-              HasSubstr("use 2 ranks, which do not divide the 5 devices"));
+  // The search goes on with fewer devices.
+  const PlanSpace odd = space_beside({.devices = 5});
+  EXPECT_THAT(odd.structures(), ::testing::IsEmpty());
+  EXPECT_THAT(host::describe_nearest_miss(odd, {}), HasSubstr("use 2 ranks, which do not divide the 5 devices"));
 }
 
 TEST_F(Plans, CompileOrSayWhyNot) {
