@@ -12,7 +12,7 @@ namespace {
 std::int64_t largest_module(const Graph& graph) {
   std::map<std::string, std::int64_t> modules;
   for (const Parameter& parameter : graph.parameters) {
-    if (parameter.role == ParameterRole::constant) continue;
+    if (!is_counted(parameter)) continue;
     modules[parameter.name.substr(0, parameter.name.rfind('.'))] += element_count(graph.shape(parameter.value));
   }
   std::int64_t largest = 0;

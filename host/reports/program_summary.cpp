@@ -95,11 +95,15 @@ double sent_bytes(const Program& program, std::uint64_t step) {
   return bytes;
 }
 
+bool is_counted(const Parameter& parameter) {
+  return parameter.role != ParameterRole::constant && parameter.role != ParameterRole::running_average;
+}
+
 std::int64_t parameter_count(const Graph& graph) {
   std::int64_t count = 0;
   std::set<std::string> sources;
   for (const Parameter& parameter : graph.parameters) {
-    if (parameter.role == ParameterRole::constant || parameter.role == ParameterRole::running_average) continue;
+    if (!is_counted(parameter)) continue;
     const DerivedInitializer* derived = derived_initializer(parameter.initialization);
     if (derived == nullptr) {
       count += element_count(graph.shape(parameter.value));

@@ -33,8 +33,11 @@ struct CommunicationSummary {
 /// Bytes that a rank sends in `step`.
 [[nodiscard]] double sent_bytes(const Program& program, std::uint64_t step);
 
-/// Elements of all parameters of the model, frozen ones included, constants and running averages left out. Of a
-/// parameter that is stored as several others, such as codes and scales, its own elements.
+/// True for a parameter whose elements count as the model's: frozen ones do, constants and running averages do not.
+[[nodiscard]] bool is_counted(const Parameter& parameter);
+
+/// Elements of all counted parameters of the model. Of a parameter that is stored as several others, such as codes and
+/// scales, its own elements.
 [[nodiscard]] std::int64_t parameter_count(const Graph& graph);
 
 /// Floating-point operations of one step per token, from the costs of the ops: forward, and in a training graph also
