@@ -38,8 +38,8 @@ struct Settings {
   [[nodiscard]] bool has_downsample(std::size_t stage) const { return stage > 0 || is_bottleneck; }
 };
 
-/// Settings of the size that the options name, with the options that override it. \throws strata::OptionError if the
-/// numbers of blocks are none.
+/// Settings of the size that the options name, with the options that override it. \throws strata::OptionError if
+/// `layers` has a number that is not whole, or too many.
 [[nodiscard]] Settings settings_from(const strata::Options& options);
 
 /// ResNet with the names and the layout of torchvision's ResNet, whose arguments config.json has as fields.

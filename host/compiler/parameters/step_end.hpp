@@ -32,8 +32,7 @@ inline constexpr double kNoLimit = 1e150;
 /// 4. computes the global gradient norm and clips. A guard makes the factor of all gradients NaN in a step that it
 ///    refuses, and an update with such a factor changes nothing.
 /// 5. updates the parameters, moves running averages, lets strategies work on the updated values
-/// (ReplicaHooks::work_on_bucket), and then updates
-///    the moving average of the values,
+///    (ReplicaHooks::work_on_bucket), and then updates the moving average of the values,
 /// 6. gathers updated values for ranks that hold them whole.
 /// Reports "loss", "count" and "grad_norm", and with a guard its verdict. With unsynchronized axes, loss and count are
 /// sums over all replicas, and the norm is the mean of theirs. Reports kGroupSquaresReport if it is asked for. If the
