@@ -344,8 +344,7 @@ Compiled compile(const CompileRequest& request, const Compiled* training) {
     found.add(std::move(each.found));
   }
   enter(request.times, "passes");
-  release_sent_memory(programs, model.ranks.of_rank);
-  merge_channels(programs, model.ranks.of_rank);
+  settle_messages(programs, model.ranks.of_rank);
   std::vector<MemoryPlan> plans = plan_programs(request, programs, alike, training);
   // The training step beside an evaluation pass has met the check. It may be alone in what an axis shards.
   if (training == nullptr) require_every_axis_used(stack, model.graph, found);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/program/communication_trace.hpp"
-
 namespace strata::host {
 namespace {
 
@@ -54,14 +52,19 @@ void TimedSchedule::append(std::vector<TimedWork>& works, const Instruction& ins
 
 void TimedSchedule::resolve(TimedWork& work) {
   const Counterparts with = counterparts_of(*timed_.program, *work.instruction);
-  work.axes = join(with.axes, "+");
+  auto known = known_.find(with);
+  if (known == known_.end()) known = known_.emplace(with, participants(with)).first;
+  work.classes = known->second.classes;
+  work.lane = known->second.lane;
+  work.axes = known->second.axes;
+}
+
+TimedSchedule::Participants TimedSchedule::participants(const Counterparts& with) {
   std::set<int> classes;
   for (const int rank : ranks_of(with, timed_.program->mesh, rank_)) {
     classes.insert(class_of_rank_.at(static_cast<std::size_t>(rank)));
   }
-  work.classes.assign(classes.begin(), classes.end());
-  if (work.kind != TimedWork::Kind::collective) return;
-  work.lane = lanes_.emplace(std::make_pair(with.axes, with.members), static_cast<int>(lanes_.size())).first->second;
+  return {.classes = {classes.begin(), classes.end()}, .lane = with.peer ? 0 : lanes_++, .axes = join(with.axes, "+")};
 }
 
 }  // namespace strata::host

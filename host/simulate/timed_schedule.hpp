@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "compiler/program/buffer_ranges.hpp"
+#include "compiler/program/communication_trace.hpp"
 #include "simulate/simulation.hpp"
 
 namespace strata::host {
@@ -39,17 +39,26 @@ class TimedSchedule {
   [[nodiscard]] const Program& program() const { return *timed_.program; }
   [[nodiscard]] const TimedProgram& timed() const { return timed_; }
   [[nodiscard]] const BufferRanges& ranges() const { return ranges_; }
-  [[nodiscard]] int lanes() const { return static_cast<int>(lanes_.size()); }
+  [[nodiscard]] int lanes() const { return lanes_; }
 
  private:
+  /// Who takes part in a communication.
+  struct Participants {
+    std::vector<int> classes;
+    int lane = 0;
+    std::string axes;
+  };
+
   void append(std::vector<TimedWork>& works, const Instruction& instruction, const InstructionTime& time);
   void resolve(TimedWork& work);
+  [[nodiscard]] Participants participants(const Counterparts& with);
 
   const TimedProgram& timed_;
   const std::vector<int>& class_of_rank_;
   int rank_ = -1;
   BufferRanges ranges_;
-  std::map<std::pair<std::vector<Axis>, std::vector<int>>, int> lanes_;
+  std::map<Counterparts, Participants> known_;
+  int lanes_ = 0;
   /// By task: the works of its earlier runs, and of its last one.
   std::vector<std::array<std::vector<TimedWork>, 2>> tasks_;
 };

@@ -57,7 +57,7 @@ class SentMemory : public ::testing::Test {
 
   void add_waits() {
     for (Program& program : programs_) insert_waits(program);
-    release_sent_memory(programs_, {0, 1});
+    settle_messages(programs_, {0, 1});
   }
 
   std::string fault() {
@@ -161,7 +161,7 @@ TEST(SentMemoryOfThreeStages, IsWaitedForWhenAllReceiversHaveIt) {
   push(2, third.receive(4, "pp", 1, third.buffer("w", 8)));
   push(2, third.receive(2, "pp", 0, third.buffer("x", 8)));
   for (Program& program : programs) insert_waits(program);
-  release_sent_memory(programs, {0, 1, 2});
+  settle_messages(programs, {0, 1, 2});
   const RankPrograms ranks{programs[0].mesh, {&programs[0], &programs[1], &programs[2]}};
   EXPECT_EQ(find_communication_fault(ranks, {.matches_messages_by_id = true}), std::nullopt);
 }

@@ -26,7 +26,7 @@ std::vector<RandomRanks> random_ranks(int micro_batches) {
     if (!in_turn) continue;
     std::vector<int> class_of_rank;
     for (int rank = 0; rank < random.mesh.rank_count(); ++rank) class_of_rank.push_back(random.stage_of(rank));
-    release_sent_memory(random.stages, class_of_rank);
+    settle_messages(random.stages, class_of_rank);
     all.push_back(std::move(random));
   }
   return all;

@@ -61,12 +61,11 @@ void insert_waits(Program& program);
 /// micro-batch that follows the last use of the memory and, by the StepClock of all ranks, the receive. Example: the
 /// first stage of a pipeline waits for the send of an activation in the backward pass of the micro-batch, where a
 /// gradient has arrived that the second stage computed from the activation. If there is no such instruction, the send
-/// is in flight until the step's end. `programs`: of all classes of ranks.
-void release_sent_memory(std::vector<Program>& programs, const std::vector<int>& class_of_rank);
-
+/// is in flight until the step's end.
+///
 /// Makes the channels between two classes of ranks one channel, if the messages of all of them are received in the
 /// order in which they are sent. Example: 1F1B needs one channel for each direction between neighbours. A communicator
-/// such as nccl has resources for each channel.
-void merge_channels(std::vector<Program>& programs, const std::vector<int>& class_of_rank);
+/// such as nccl has resources for each channel. `programs`: of all classes of ranks.
+void settle_messages(std::vector<Program>& programs, const std::vector<int>& class_of_rank);
 
 }  // namespace strata::host

@@ -288,7 +288,7 @@ void add_if_the_step_ends(std::vector<Program>& programs, const std::vector<int>
     const bool ends = std::all_of(variants.begin(), variants.end(), [&](const StepVariant& variant) {
       return StepClock(changed, class_of_rank, variant.step).has_ended();
     });
-    if (ends) programs = std::move(changed);
+    if (ends) std::move(changed.begin(), changed.end(), programs.begin());
     return ends;
   };
   if (ends_with({waits.begin(), waits.end()})) return;
@@ -297,34 +297,25 @@ void add_if_the_step_ends(std::vector<Program>& programs, const std::vector<int>
 
 }  // namespace
 
-void release_sent_memory(std::vector<Program>& programs, const std::vector<int>& class_of_rank) {
+void settle_messages(std::vector<Program>& programs, const std::vector<int>& class_of_rank) {
   if (!have_sends(programs)) return;
-  std::vector<Program> shorter = shortened(programs);
+  const ShortSchedules shorter(programs);
+  ChannelMerge channels(programs);
   std::set<SendWait> blocking;
-  for (const StepVariant& variant : step_variants(shorter).variants) {
-    const StepClock clock(shorter, class_of_rank, variant.step);
+  for (const StepVariant& variant : step_variants(programs).variants) {
+    const StepClock clock(programs, class_of_rank, variant.step);
+    channels.look_at(clock);
     if (!clock.has_ended()) continue;
     std::vector<SendWait> late;
-    for (std::size_t i = 0; i < shorter.size(); ++i) {
-      const SentMemory::Waits found = SentMemory(shorter[i], clock, i, variant.step).run();
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+      const SentMemory::Waits found = SentMemory(programs[i], clock, i, variant.step).run();
       late.insert(late.end(), found.late.begin(), found.late.end());
       blocking.insert(found.blocking.begin(), found.blocking.end());
     }
-    for (const SendWait& wait : late) add(shorter, wait);
+    for (const SendWait& wait : late) add(programs, wait);
   }
-  add_if_the_step_ends(shorter, class_of_rank, blocking);
-  take_tasks(programs, std::move(shorter));
-}
-
-void merge_channels(std::vector<Program>& programs, const std::vector<int>& class_of_rank) {
-  if (!have_sends(programs)) return;
-  std::vector<Program> shorter = shortened(programs);
-  ChannelMerge merge(shorter);
-  for (const StepVariant& variant : step_variants(shorter).variants) {
-    merge.look_at(StepClock(shorter, class_of_rank, variant.step));
-  }
-  merge.merge();
-  take_tasks(programs, std::move(shorter));
+  channels.merge();
+  add_if_the_step_ends(programs, class_of_rank, blocking);
 }
 
 }  // namespace strata::host

@@ -151,9 +151,8 @@ class WaitInserter {
 }  // namespace
 
 void insert_waits(Program& program) {
-  Program shorter = shortened(program, superfluous_micro_batches({&program}));
-  for (const StepVariant& variant : step_variants(shorter).variants) WaitInserter(shorter, variant.step).run();
-  program.tasks = std::move(shorter.tasks);
+  const ShortSchedules shorter({&program, 1});
+  for (const StepVariant& variant : step_variants(program).variants) WaitInserter(program, variant.step).run();
 }
 
 }  // namespace strata::host

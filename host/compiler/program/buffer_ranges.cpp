@@ -3,25 +3,28 @@
 namespace strata::host {
 
 BufferRanges::BufferRanges(const Program& program) : program_(program) {
-  roots_.reserve(program.buffers.size());
+  places_.reserve(program.buffers.size());
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const auto buffer = static_cast<BufferId>(i);
-    roots_.push_back({program.root(buffer), bytes_in_root(program, buffer).first});
+    const BufferId root = program.root(buffer);
+    const auto [begin, end] = bytes_in_root(program, buffer);
+    places_.push_back({root, begin, end, program.buffer(root).persistent});
   }
 }
 
 ByteRange BufferRanges::range(BufferId buffer, int micro_batch) const {
-  const std::int64_t first = begin(buffer);
-  return {instance(buffer, micro_batch), first, first + program_.buffer(buffer).bytes()};
+  const Place& at = place(buffer);
+  return {instance(buffer, micro_batch), at.begin, at.end};
 }
 
 std::int64_t BufferRanges::instance(BufferId buffer, int micro_batch) const {
-  const std::int64_t slot = persistent(buffer) ? 0 : micro_batch + 1;
-  return root(buffer) * (std::int64_t{program_.micro_batches} + 1) + slot;
+  const Place& at = place(buffer);
+  const std::int64_t slot = at.persistent ? 0 : micro_batch + 1;
+  return at.root * (std::int64_t{program_.micro_batches} + 1) + slot;
 }
 
 std::int64_t BufferRanges::instance_count() const {
-  return static_cast<std::int64_t>(roots_.size()) * (std::int64_t{program_.micro_batches} + 1);
+  return static_cast<std::int64_t>(places_.size()) * (std::int64_t{program_.micro_batches} + 1);
 }
 
 BufferId BufferRanges::root_of_instance(std::int64_t instance) const {

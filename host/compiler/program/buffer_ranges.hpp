@@ -31,10 +31,10 @@ class BufferRanges {
   /// \throws VerificationError if a view has a missing base or is a view of itself.
   explicit BufferRanges(const Program& program);
 
-  [[nodiscard]] BufferId root(BufferId buffer) const { return roots_.at(static_cast<std::size_t>(buffer)).buffer; }
+  [[nodiscard]] BufferId root(BufferId buffer) const { return place(buffer).root; }
   /// First byte of `buffer` within its root.
-  [[nodiscard]] std::int64_t begin(BufferId buffer) const { return roots_.at(static_cast<std::size_t>(buffer)).begin; }
-  [[nodiscard]] bool persistent(BufferId buffer) const { return program_.buffer(root(buffer)).persistent; }
+  [[nodiscard]] std::int64_t begin(BufferId buffer) const { return place(buffer).begin; }
+  [[nodiscard]] bool persistent(BufferId buffer) const { return place(buffer).persistent; }
 
   /// The bytes of `buffer` for a task of `micro_batch` (-1: prologue, epilogue).
   [[nodiscard]] ByteRange range(BufferId buffer, int micro_batch) const;
@@ -55,13 +55,17 @@ class BufferRanges {
   [[nodiscard]] std::string describe_instance(std::int64_t instance) const;
 
  private:
-  struct Root {
-    BufferId buffer = -1;
+  struct Place {
+    BufferId root = -1;
     std::int64_t begin = 0;
+    std::int64_t end = 0;
+    bool persistent = false;
   };
 
+  [[nodiscard]] const Place& place(BufferId buffer) const { return places_.at(static_cast<std::size_t>(buffer)); }
+
   const Program& program_;
-  std::vector<Root> roots_;
+  std::vector<Place> places_;  // of all buffers
 };
 
 /// A value for every run of bytes.

@@ -107,8 +107,8 @@ class RepetitionFinder {
   const std::vector<TaskInstance>& schedule_;
 };
 
-std::vector<TaskInstance> without_rounds(const std::vector<TaskInstance>& schedule, const Repetition& repetition,
-                                         int micro_batches) {
+std::vector<TaskInstance> without_rounds(const std::vector<TaskInstance>& schedule, int micro_batches) {
+  const Repetition repetition = RepetitionFinder(schedule).run().value();
   const std::size_t left_out = static_cast<std::size_t>(micro_batches / repetition.micro_batches) * repetition.length;
   const std::size_t begin = repetition.begin + repetition.rounds * repetition.length / 2 - left_out / 2;
   std::vector<TaskInstance> result;
@@ -147,24 +147,28 @@ Program shortened(const Program& program, int micro_batches) {
           .micro_batches = program.micro_batches - micro_batches,
           .buffers = program.buffers,
           .tasks = program.tasks,
-          .schedule =
-              micro_batches == 0 ? whole : without_rounds(whole, RepetitionFinder(whole).run().value(), micro_batches),
+          .schedule = micro_batches == 0 ? whole : without_rounds(whole, micro_batches),
           .parameters = program.parameters,
           .reports = program.reports,
           .offload_directory = program.offload_directory};
 }
 
-std::vector<Program> shortened(const std::vector<Program>& programs) {
+ShortSchedules::ShortSchedules(std::span<Program> programs) : programs_(programs) {
   std::vector<const Program*> pointers;
   for (const Program& program : programs) pointers.push_back(&program);
-  const int micro_batches = superfluous_micro_batches(pointers);
-  std::vector<Program> shorter;
-  for (const Program& program : programs) shorter.push_back(shortened(program, micro_batches));
-  return shorter;
+  left_out_ = superfluous_micro_batches(pointers);
+  if (left_out_ == 0) return;
+  for (Program& program : programs) {
+    whole_.push_back(std::exchange(program.schedule, without_rounds(program.schedule, left_out_)));
+    program.micro_batches -= left_out_;
+  }
 }
 
-void take_tasks(std::vector<Program>& programs, std::vector<Program> shorter) {
-  for (std::size_t i = 0; i < programs.size(); ++i) programs[i].tasks = std::move(shorter[i].tasks);
+ShortSchedules::~ShortSchedules() {
+  for (std::size_t i = 0; i < whole_.size(); ++i) {
+    programs_[i].schedule = std::move(whole_[i]);
+    programs_[i].micro_batches += left_out_;
+  }
 }
 
 }  // namespace strata::host

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "strata/program.hpp"
@@ -27,10 +28,20 @@ inline constexpr int kMostMicroBatchesAtOnce = 1 << 16;
 /// The program without that many micro-batches. Those that follow have lower numbers than in `program`.
 [[nodiscard]] Program shortened(const Program& program, int micro_batches);
 
-/// The programs without micro-batches that are superfluous in all of them.
-[[nodiscard]] std::vector<Program> shortened(const std::vector<Program>& programs);
+/// As long as it lives, the programs lack the micro-batches that are superfluous in all of them. For passes that change
+/// instructions, and for which a copy of the programs would be too slow.
+class ShortSchedules {
+ public:
+  /// The programs outlive the object.
+  explicit ShortSchedules(std::span<Program> programs);
+  ~ShortSchedules();
+  ShortSchedules(const ShortSchedules&) = delete;
+  ShortSchedules& operator=(const ShortSchedules&) = delete;
 
-/// Gives `programs` the instructions of their shortened copies, which a pass has changed.
-void take_tasks(std::vector<Program>& programs, std::vector<Program> shorter);
+ private:
+  std::span<Program> programs_;
+  int left_out_ = 0;
+  std::vector<std::vector<TaskInstance>> whole_;  // by program; empty if nothing is left out
+};
 
 }  // namespace strata::host
