@@ -173,14 +173,15 @@ void print_cost(std::ostream& out, const Report& report) {
   constexpr double kMillion = 1e6;
   constexpr double kJoulesPerKilowattHour = 3.6e6;
   const RunCost& cost = report.cost;
+  const std::string& unit = report.inspection.setup.unit;
   if (cost.joules_per_token) {
-    out << fmt::format("energy      {:.3f} kWh for a million tokens, of the devices alone\n",
-                       *cost.joules_per_token * kMillion / kJoulesPerKilowattHour);
+    out << fmt::format("energy      {:.3f} kWh for a million {}s, of the devices alone\n",
+                       *cost.joules_per_token * kMillion / kJoulesPerKilowattHour, unit);
   }
   if (cost.money) {
-    out << fmt::format("money       {:.2f} {} for a million tokens, {:.0f} {} for {} steps\n",
-                       *cost.money_per_token * kMillion, report.cluster.currency, *cost.money, report.cluster.currency,
-                       report.inspection.setup.configuration.run.steps);
+    out << fmt::format("money       {:.2f} {} for a million {}s, {:.0f} {} for {} steps\n",
+                       *cost.money_per_token * kMillion, report.cluster.currency, unit, *cost.money,
+                       report.cluster.currency, report.inspection.setup.configuration.run.steps);
   }
   if (!cost.failures) return;
   out << fmt::format(
@@ -192,7 +193,7 @@ void print_cost(std::ostream& out, const Report& report) {
 
 void print(std::ostream& out, const Report& report) {
   const StepPrediction& step = report.step;
-  const std::string unit = report.inspection.setup.unit;
+  const std::string& unit = report.inspection.setup.unit;
   out << fmt::format("cluster     {}, {} ranks on {} node{}\n", report.inspection.device_text(),
                      report.inspection.programs.training.mesh.rank_count(), report.cost.nodes,
                      report.cost.nodes == 1 ? "" : "s")
