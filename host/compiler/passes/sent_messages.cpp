@@ -118,6 +118,8 @@ class SentMemory {
     }
     std::erase_if(sends_,
                   [&](const auto& each) { return impossible.contains(each.first) || !open.contains(each.first); });
+    is_sent_.resize(program_.buffers.size());
+    for (const auto& [root, instances] : sends_) is_sent_[static_cast<std::size_t>(root)] = true;
   }
 
   /// Finds the runs of all tasks, and the last instruction that uses memory which is sent.
@@ -135,6 +137,7 @@ class SentMemory {
         if (is_first) executed.push_back(i);
         for (const auto* buffers : {&instruction.inputs, &instruction.outputs, &instruction.waits}) {
           for (const BufferId buffer : *buffers) {
+            if (!is_sent_[static_cast<std::size_t>(ranges_.root(buffer))]) continue;
             const auto touched = last_touch_.find(ranges_.instance(buffer, at.micro_batch));
             if (touched != last_touch_.end()) touched->second = std::max(touched->second, now);
           }
@@ -212,6 +215,7 @@ class SentMemory {
   const BufferRanges ranges_;
   /// By root buffer, because a wait ends all sends of the memory.
   std::map<BufferId, std::vector<SendInstance>> sends_;
+  std::vector<bool> is_sent_;                        // by root buffer
   std::map<std::int64_t, std::int64_t> last_touch_;  // by instance of memory that is sent
   /// By task: the instructions of a run that is not the last, and of the last run.
   std::vector<std::array<std::vector<std::size_t>, 2>> executed_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include "compiler/program/buffer_ranges.hpp"
 #include "strata/error.hpp"
@@ -24,9 +25,9 @@ std::vector<int> member_ranks(const Counterparts& with, const Mesh& mesh, int ra
   return ranks;
 }
 
-TracedCommunication traced(const Program& program, const TaskInstance& at, std::size_t index,
-                           const Instruction& instruction) {
-  TracedCommunication step{.at = at, .index = index, .instruction = &instruction};
+/// What is the same in all runs of the instruction, but for its counterparts.
+TracedCommunication traced(const Program& program, std::size_t index, const Instruction& instruction) {
+  TracedCommunication step{.index = index, .instruction = &instruction};
   for (const BufferId id : instruction.inputs) step.input_elements += program.buffer(id).elements();
   for (const BufferId id : instruction.outputs) step.output_elements += program.buffer(id).elements();
   const std::vector<BufferId>& any = instruction.inputs.empty() ? instruction.outputs : instruction.inputs;
@@ -109,15 +110,16 @@ class Tracer {
   };
 
   void add(const TaskInstance& at, std::size_t index, const Instruction& instruction) {
-    auto known = number_of_.find(&instruction);
-    if (known == number_of_.end()) {
+    auto known = known_.find(&instruction);
+    if (known == known_.end()) {
       const Counterparts counterparts = host::counterparts_of(program_, instruction);
       const auto [place, added] = numbers_.try_emplace(counterparts, trace_.counterparts.size());
       if (added) trace_.counterparts.push_back(counterparts);
-      known = number_of_.emplace(&instruction, place->second).first;
+      known = known_.emplace(&instruction, traced(program_, index, instruction)).first;
+      known->second.counterparts = place->second;
     }
-    trace_.steps.push_back(traced(program_, at, index, instruction));
-    trace_.steps.back().counterparts = known->second;
+    trace_.steps.push_back(known->second);
+    trace_.steps.back().at = at;
     trace_.steps.back().ordinal = ordinal_;
     if (!instruction.is<Send>()) return;
     const ByteRange range = ranges_.range(instruction.inputs.front(), at.micro_batch);
@@ -146,7 +148,7 @@ class Tracer {
   CommunicationTrace trace_;
   std::int64_t ordinal_ = 0;
   std::map<Counterparts, std::size_t> numbers_;
-  std::map<const Instruction*, std::size_t> number_of_;
+  std::unordered_map<const Instruction*, TracedCommunication> known_;
   std::map<std::int64_t, std::vector<SendInFlight>> sends_;  // by instance of memory
 };
 
