@@ -304,14 +304,14 @@ class STRATA_API GraphBuilder {
   Value attention(Value q, Value k, Value v, const AttentionOptions& options, const std::string& name);
   /// x · y, element by element. `y` has the dims of `x` or an ordered subset of them, such as a factor of each column.
   Value multiply(Value x, Value y, const std::string& name);
-  /// The mean of `x` over the dims that `result` lacks, which are not "batch". `result`: an ordered subset of the dims
-  /// of `x`. Appends several nodes. \throws VerificationError if "batch" is among those dims.
+  /// The mean of `x` over the dims that `result` lacks. `result`: an ordered subset of the dims of `x`. A mean over
+  /// "batch" is that of one micro-batch on all replicas. Appends several nodes.
   Value mean(Value x, const Dims& result, const std::string& name);
   /// Appends the cross-entropy of `logits`, summed over targets that are not negative. Registers the loss sink and, if
   /// `main`, the token count.
   void cross_entropy_loss(Value logits, Value targets, const std::string& name, bool main = true);
-  /// Adds `term`, [] f64, to the loss: the result of an op whose gradient rule takes the loss's gradient as 1 and whose
-  /// terms of samples are summed, such as z_loss. A loss is divided by the token count.
+  /// Adds `term`, [] f64, to the loss: the result of an op whose gradient rule takes the loss's gradient as 1, such as
+  /// z_loss, or total for any value. Terms of samples are summed. The sum of a step is divided by its token count.
   void add_loss(Value term);
   /// Names a value that every training step logs, such as how many tokens chose each expert: `value`, [] or [n] f64,
   /// the result of an op whose terms of samples are summed. Micro-batches and ranks are summed too. The log has []
