@@ -72,8 +72,11 @@ Value GraphBuilder::frozen_parameter(const std::string& name, const Dims& dims, 
   return add_parameter(unlearned(ParameterRole::frozen, name, std::move(initialization)), dims);
 }
 
-Value GraphBuilder::running_average(const std::string& name, const Dims& dims, Initialization initialization) {
-  return add_parameter(unlearned(ParameterRole::running_average, name, std::move(initialization)), dims);
+Value GraphBuilder::running_average(const std::string& name, const Dims& dims, Initialization initialization,
+                                    double sign_step) {
+  Parameter parameter = unlearned(ParameterRole::running_average, name, std::move(initialization));
+  parameter.sign_step = sign_step;
+  return add_parameter(std::move(parameter), dims);
 }
 
 Value GraphBuilder::constant(const std::string& name, const Dims& dims, Initialization initialization) {

@@ -342,7 +342,10 @@ std::vector<Conflict> conflicts() {
     }
   }
   for (const OptionChoice& model : models()) {
-    if (!model.toml.starts_with("\"mixture\"")) conflicts.push_back({"expert", "model.plugin=" + model.toml});
+    const std::string name = "model.plugin=" + model.toml;
+    if (!model.toml.starts_with("\"mixture\"")) conflicts.push_back({"expert", name});
+    if (model.toml.find("balance_bias") == std::string::npos) continue;
+    for (const char* apart : {"localsgd", "compress"}) conflicts.push_back({apart, name});
   }
   return conflicts;
 }

@@ -94,7 +94,8 @@ enum class ParameterRole : std::uint8_t {
   trained,
   frozen,    ///< keeps its loaded values: no gradient, no optimizer states, in checkpoints
   constant,  ///< computed from the model's options at every start: no gradient, no optimizer states, not in checkpoints
-  running_average  ///< a step adds the mean of its gradients over the micro-batches: no optimizer, in checkpoints
+  running_average  ///< a step adds the mean of its gradients over the micro-batches, or Parameter::sign_step times the
+                   ///< sign of their sum: no optimizer, in checkpoints
 };
 
 STRATA_API std::string_view to_string(ParameterRole role);
@@ -113,6 +114,9 @@ struct Parameter {
   /// Element type in which gradients are accumulated and reduced. Empty: f64 for f64 values, else f32. A parameter
   /// whose value type is shorter than f32 is trained through a "master" copy in f32 among the optimizer states.
   std::optional<DType> gradient_type = std::nullopt;
+  /// How far a step moves each element of a running average, in the direction of the sum of its gradients. 0: a step
+  /// adds the mean of the gradients.
+  double sign_step = 0;
 
   bool operator==(const Parameter&) const = default;
 };
@@ -275,9 +279,11 @@ class STRATA_API GraphBuilder {
   /// A parameter that training does not change. \throws VerificationError if the name exists with other dims.
   Value frozen_parameter(const std::string& name, const Dims& dims, Initialization initialization);
   /// A parameter that follows a statistic of the data, such as the running mean of a batch norm. The op that reads it
-  /// contributes its change as its gradient, and each step adds the mean over the micro-batches. Neither the optimizer
-  /// nor the norm of the gradient has it. \throws VerificationError if the name exists with other dims.
-  Value running_average(const std::string& name, const Dims& dims, Initialization initialization);
+  /// contributes its change as its gradient, and each step adds the mean over the micro-batches. With a `sign_step`,
+  /// each step adds `sign_step` times the sign of the sum over micro-batches and ranks instead, as for a bias that
+  /// balances experts. Neither the optimizer nor the norm of the gradient has it. \throws VerificationError if the name
+  /// exists with other dims.
+  Value running_average(const std::string& name, const Dims& dims, Initialization initialization, double sign_step = 0);
   /// A parameter that `initialization` computes at every start from the model's options, such as a rotary table.
   /// \throws VerificationError if the name exists with other dims.
   Value constant(const std::string& name, const Dims& dims, Initialization initialization);
