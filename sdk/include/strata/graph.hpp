@@ -317,7 +317,7 @@ class STRATA_API GraphBuilder {
   /// `main`, the token count.
   void cross_entropy_loss(Value logits, Value targets, const std::string& name, bool main = true);
   /// Adds `term`, [] f64, to the loss: the result of an op whose gradient rule takes the loss's gradient as 1, such as
-  /// z_loss, or total for any value. Terms of samples are summed. The sum of a step is divided by its token count.
+  /// z_loss, or dot for any value. Terms of samples are summed. The sum of a step is divided by its token count.
   void add_loss(Value term);
   /// Names a value that every training step logs, such as how many tokens chose each expert: `value`, [] or [n] f64,
   /// the result of an op whose terms of samples are summed. Micro-batches and ranks are summed too. The log has []
