@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compiler/check/program_check.hpp"
+#include "compiler/graph/batch_statistic.hpp"
 #include "compiler/graph/build_graph.hpp"
 #include "compiler/order/order.hpp"
 #include "compiler/parameters/step_end.hpp"
@@ -144,18 +145,25 @@ void require_replicas_apart(const PlacedModel& model, const Program& program) {
   if (fault) throw model.stack.owner(fault->axis).error(fault->message);
 }
 
+/// The running average, or the value of the forward pass, that depends on the samples of all ranks. Empty if none does.
+std::string name_of_statistic(const Graph& graph) {
+  for (const Parameter& parameter : graph.parameters) {
+    if (parameter.role == ParameterRole::running_average) return parameter.name;
+  }
+  const Node* node = find_batch_statistic(graph);
+  return node == nullptr ? "" : node->name;
+}
+
 /// A replica that is apart would take a part of the sums for the statistics of all samples.
 void require_whole_statistics(const PlacedModel& model) {
-  const auto average =
-      std::find_if(model.graph.parameters.begin(), model.graph.parameters.end(),
-                   [](const Parameter& parameter) { return parameter.role == ParameterRole::running_average; });
-  if (average == model.graph.parameters.end()) return;
+  const std::string statistic = name_of_statistic(model.graph);
+  if (statistic.empty()) return;
   for (const Axis& axis : model.apart()) {
     if (model.stack.mesh.size(axis) == 1) continue;
     throw model.stack.owner(axis).error("owns mesh axis '" + axis +
-                                        "', along which ranks hold different values, but '" + average->name +
-                                        "' averages statistics of the samples of all ranks; accepted: a model without "
-                                        "running averages, such as those of batch norms");
+                                        "', along which ranks hold different values, but '" + statistic +
+                                        "' follows statistics of the samples of all ranks; accepted: a model without "
+                                        "running averages and means over the batch, such as those of batch norms");
   }
 }
 

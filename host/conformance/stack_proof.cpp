@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "compiler/check/program_check.hpp"
+#include "compiler/graph/batch_statistic.hpp"
 #include "loading/resolved_plugins.hpp"
 #include "strata/random.hpp"
 #include "train/training_programs.hpp"
@@ -111,9 +112,7 @@ SingleRun single_run(const RunSetup& setup, const Compiled& compiled, DType floa
     }
   }
   // One micro-batch, because accumulation over micro-batches is part of the proof. Statistics are of a micro-batch.
-  const bool has_statistics =
-      std::any_of(compiled.graph.parameters.begin(), compiled.graph.parameters.end(),
-                  [](const Parameter& each) { return each.role == ParameterRole::running_average; });
+  const bool has_statistics = find_batch_statistic(compiled.graph) != nullptr;
   alone.batch.micro = has_statistics ? alone.batch.micro * setup.stack.replicas : alone.batch.global;
   run.key = std::string(to_string(float_type)) + to_toml(alone) + describe_replicas(setup, run.replicas) +
             std::to_string(steps);

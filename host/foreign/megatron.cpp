@@ -57,9 +57,17 @@ void read_megatron_experts(ImportedRun& run, OptionValues& options) {
   const std::string balance = settings.text({"moe-router-load-balancing-type"});
   const double weight = settings.number({"moe-aux-loss-coeff"}).value_or(0);
   if ((balance.empty() || balance.ends_with("aux_loss")) && weight > 0) {
-    options["balance_loss"] = weight;
-    settings.remark("moe-aux-loss-coeff", "model.balance_loss is that of a sequence, not of a batch");
+    const bool is_of_sequence = balance.starts_with("seq");
+    const bool is_of_batch = !is_of_sequence && scores != "sigmoid";
+    options[is_of_batch ? "switch_loss" : "balance_loss"] = weight;
+    if (is_of_batch)
+      settings.remark("moe-aux-loss-coeff", "model.switch_loss is that of a micro-batch on all replicas");
+    if (!is_of_batch && !is_of_sequence) {
+      settings.remark("moe-aux-loss-coeff", "model.balance_loss is that of a sequence, not of a batch");
+    }
   }
+  const double bias_step = settings.number({"moe-router-bias-update-rate"}).value_or(1e-3);
+  if (settings.flag({"moe-router-enable-expert-bias"})) options["balance_bias"] = bias_step;
   options.erase("mlp_bias");
   run.layout.expert = settings.integer({"expert-model-parallel-size"}).value_or(1);
   run.set_model("mixture", options);
@@ -255,7 +263,7 @@ ImportReasons import_megatron(ImportedRun& run) {
           {"rampup-batch-size", "batch.global is the same in every step"},
           {"moe-token-dispatcher", "tokens are gathered, and no token is dropped"},
           {"moe-grouped-gemm", "the device chooses its kernels"},
-          {"moe-router-load-balancing-type", "model.balance_loss is the loss of the balance"},
+          {"moe-router-load-balancing-type", "model.switch_loss and model.balance_loss are losses of the balance"},
           {"lr-decay", "a decay ends with the run: run.steps"},
           {"decoupled", "[[optimizer.group]] gives parameters another lr_factor"},
           {"init-method-std", "the model's plugin chooses its initial values"},

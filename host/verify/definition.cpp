@@ -79,7 +79,7 @@ class DefinedOptimizer {
   void update(const Program& program, const StoredParameter& parameter, std::vector<double> gradient,
               const StepContext& context, std::vector<double>& values) {
     if (parameter.role == ParameterRole::running_average) {
-      for (std::size_t i = 0; i < values.size(); ++i) values[i] += gradient[i] / program.micro_batches;
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] += change_of(parameter, gradient[i], program);
       return;
     }
     const AssignedUpdate& assigned = groups_.of(parameter.name);
@@ -104,6 +104,11 @@ class DefinedOptimizer {
     for (const auto& [name, state] : states) {
       require_size(group, "state '" + name + "'", state.size(), before.at(name).size());
     }
+  }
+
+  static double change_of(const StoredParameter& average, double sum, const Program& program) {
+    if (average.sign_step == 0) return sum / program.micro_batches;
+    return sum == 0 ? 0 : std::copysign(average.sign_step, sum);
   }
 
   static void require_size(const OptimizerGroup& group, const std::string& what, std::size_t found,

@@ -20,9 +20,12 @@ struct ExpertChoice {
   bool normalize = true;
   /// Inner width of an expert that all tokens use besides. 0: none.
   std::int64_t shared_width = 0;
-  /// Weights of the losses balance_loss and z_loss. 0: none.
+  /// Weights of the losses balance_loss, Switch Transformer's and z_loss. 0: none.
   double balance_loss = 0;
+  double switch_loss = 0;
   double z_loss = 0;
+  /// How far a step moves the bias of each expert that is added to scores where they are compared. 0: no bias.
+  double balance_bias = 0;
 };
 
 /// What surrounds a choice of experts.

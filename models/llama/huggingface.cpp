@@ -53,6 +53,7 @@ class LlamaTensors final : public models::TensorList {
     const std::string block = layer + experts_.block;
     add_linear({layer + "mlp.gate", s_.experts.count}, s_.embed, false);
     list_.back().name = block + "gate.weight";
+    if (s_.experts.balance_bias > 0) add(layer + "mlp.gate.e_score_correction_bias", {s_.experts.count});
     for (const auto& [parameter, name, shape] : {std::tuple{"gate_proj", experts_.gate, Shape{s_.ffn, s_.embed}},
                                                  std::tuple{"up_proj", experts_.up, Shape{s_.ffn, s_.embed}},
                                                  std::tuple{"down_proj", experts_.down, Shape{s_.embed, s_.ffn}}}) {

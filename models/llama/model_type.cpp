@@ -213,6 +213,8 @@ constexpr std::array kProperties{
              [](const Settings& /*s*/) { return std::string("sigmoid"); }},
     Property{"shared_ffn", [](const ModelType& /*t*/, const Settings& s) { return s.experts.shared_width == 0; },
              [](const Settings& s) { return std::to_string(s.experts.shared_width); }},
+    Property{"balance_bias", [](const ModelType& /*t*/, const Settings& s) { return s.experts.balance_bias == 0; },
+             [](const Settings& s) { return std::to_string(s.experts.balance_bias); }},
     Property{"normalize",
              [](const ModelType& t, const Settings& s) {
                return !t.experts || t.experts->normalize_field || s.experts.normalize;

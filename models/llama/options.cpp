@@ -91,7 +91,13 @@ void override_experts(const Options& options, models::ExpertChoice& experts) {
   overrides.choice("normalize", experts.normalize);
   overrides.integer("shared_ffn", experts.shared_width);
   experts.balance_loss = options.number("balance_loss");
+  experts.switch_loss = options.number("switch_loss");
+  if (experts.sigmoid && experts.switch_loss > 0) {
+    throw OptionError("switch_loss", "found " + std::to_string(experts.switch_loss) +
+                                         "; accepted: 0 with scores = \"sigmoid\", which are no probabilities");
+  }
   experts.z_loss = options.number("z_loss");
+  experts.balance_bias = options.number("balance_bias");
 }
 
 std::vector<OptionSpecification> expert_options() {
@@ -107,7 +113,14 @@ std::vector<OptionSpecification> expert_options() {
       size_option("shared_ffn", "Inner width of an expert that all tokens use besides; 0: none.", 4194304),
       option::number("balance_loss", 0.0, 0, 1e6,
                      "Weight of the loss that is least if the tokens of a sequence choose all experts alike."),
-      option::number("z_loss", 0.0, 0, 1e6, "Weight of the loss that keeps the router's logits small.")};
+      option::number("switch_loss", 0.0, 0, 1e6,
+                     "Weight of the loss that is least if the tokens of a micro-batch on all replicas choose all "
+                     "experts alike."),
+      option::number("z_loss", 0.0, 0, 1e6, "Weight of the loss that keeps the router's logits small."),
+      option::number(
+          "balance_bias", 0.0, 0, 1e6,
+          "How far each step moves a bias of each expert, which counts in the choice alone, towards an equal "
+          "load of all experts; 0: no bias.")};
 }
 
 std::int64_t equal_head_dim(const Settings& settings) {

@@ -72,8 +72,11 @@ Value GraphBuilder::frozen_parameter(const std::string& name, const Dims& dims, 
   return add_parameter(unlearned(ParameterRole::frozen, name, std::move(initialization)), dims);
 }
 
-Value GraphBuilder::running_average(const std::string& name, const Dims& dims, Initialization initialization) {
-  return add_parameter(unlearned(ParameterRole::running_average, name, std::move(initialization)), dims);
+Value GraphBuilder::running_average(const std::string& name, const Dims& dims, Initialization initialization,
+                                    double sign_step) {
+  Parameter parameter = unlearned(ParameterRole::running_average, name, std::move(initialization));
+  parameter.sign_step = sign_step;
+  return add_parameter(std::move(parameter), dims);
 }
 
 Value GraphBuilder::constant(const std::string& name, const Dims& dims, Initialization initialization) {
@@ -170,20 +173,16 @@ Value GraphBuilder::attention(Value q, Value k, Value v, const AttentionOptions&
 Value GraphBuilder::multiply(Value x, Value y, const std::string& name) { return op("multiply", {x, y}, name)[0]; }
 
 Value GraphBuilder::mean(Value x, const Dims& result, const std::string& name) {
-  Dims averaged;
+  const TensorType type = graph_.type(x);
+  if (result == type.dims) return x;
   double count = 1;
-  for (const Dim& dim : graph_.type(x).dims) {
-    if (find_dim(result, dim) >= 0) continue;
-    if (dim == "batch") throw VerificationError("mean '" + name + "': cannot average over the dimension 'batch'");
-    averaged.push_back(dim);
-    count *= static_cast<double>(graph_.sizes.at(dim));
+  for (const Dim& dim : type.dims) {
+    if (find_dim(result, dim) < 0) count *= static_cast<double>(graph_.sizes.at(dim));
   }
-  if (averaged.empty()) return x;
-  // A product with ones has a gradient and sums in f32 on every device. A weight 1 / count would be rounded in bf16.
-  const Value ones = constant(name + ".ones", averaged, Initialization::constant(1));
-  const Value sum = linear(x, ones, result, name + ".sum");
-  const Value factor = constant(name + ".factor", {}, Initialization::constant(1 / count));
-  return multiply(sum, factor, name);
+  const DType dtype = type.dtype == DType::f64 ? DType::f64 : DType::f32;
+  const Attributes attributes{{"result", join(result)}, {"dtype", std::string(to_string(dtype))}};
+  const Value sum = op("reduce_sum", {x}, name + ".sum", attributes)[0];
+  return op("weighted_sum", {sum}, name, {{"factor0", 1 / count}})[0];
 }
 
 void GraphBuilder::cross_entropy_loss(Value logits, Value targets, const std::string& name, bool main) {

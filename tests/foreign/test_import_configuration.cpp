@@ -68,7 +68,7 @@ const std::vector<Sample>& samples() {
        {},
        "32000",
        32,
-       {"plugin = \"mixture\"", "experts = 8", "choices = 2", "balance_loss = 0.01", "plugin = \"expert\"\nsize = 8",
+       {"plugin = \"mixture\"", "experts = 8", "choices = 2", "switch_loss = 0.01", "plugin = \"expert\"\nsize = 8",
         "also_over = [\"ep\"]", ":31:5: moe-aux-loss-coeff: "}},
       {"megatron-arguments.txt", {}, "50257", 1, {"layers = 24", "micro = 8", "global = 64", "warmup = 100"}}};
   return all;

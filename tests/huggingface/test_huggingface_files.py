@@ -276,6 +276,7 @@ EXPORTED_TYPES = [
     ("experts = 3\nffn = 48\nqk_norm = 'all_heads'", "olmoe"),
     ("experts = 3\nffn = 48\nqk_norm = 'yes'\nnormalize = 'no'\nbalance_loss = 0.1", "qwen3_moe"),
     ("experts = 3\nshared_ffn = 8", "shared_ffn: found 8"),
+    ("experts = 3\nbalance_bias = 0.01", "balance_bias: found 0.01"),
     ("window = 4\nmlp_bias = 'yes'", "model 'llama'"),
     ("qk_norm = 'yes'\nmlp_bias = 'yes'", "mlp_bias: found yes"),
     ("norm_place = 'after'", "qk_norm: found no"),

@@ -42,24 +42,26 @@ bool has_llama_names(const Stack& stack) { return has_model(stack, "llama") || h
 
 /// Parts of patterns for the parameters of gpt2, and what the other models have instead.
 struct ParameterNames {
-  std::string_view gpt2, llama, bert, t5;
+  std::string_view gpt2, llama, mixture, bert, t5;
 };
 constexpr std::array<ParameterNames, 6> kParameterNames = {
-    {{"*.bias", "*norm.weight", "*.bias", "*layer_norm.weight"},
-     {"wpe.*", "lm_head.weight", "*position_embeddings.weight", "shared.weight"},
-     {"h.*.attn.*.", "*.self_attn.*_proj.", "*.attention.self.*.", "*Attention.[qkvo]."},
-     {"h.*.mlp.*.", "*.mlp.*_proj.", "*.intermediate.*.", "*.DenseReluDense.*."},
-     {"h.*.", "*_proj.", "*.layer.*.", "*.layer.*."},
-     {"\"heads\"", "\"head_dim\"", "\"heads\"", "\"heads\""}}};
+    {{"*.bias", "*norm.weight", "*norm.weight", "*.bias", "*layer_norm.weight"},
+     {"wpe.*", "lm_head.weight", "lm_head.weight", "*position_embeddings.weight", "shared.weight"},
+     {"h.*.attn.*.", "*.self_attn.*_proj.", "*.self_attn.*_proj.", "*.attention.self.*.", "*Attention.[qkvo]."},
+     // Muon refuses the matrices of experts, but not the router's.
+     {"h.*.mlp.*.", "*.mlp.*_proj.", "*.mlp.gate.", "*.intermediate.*.", "*.DenseReluDense.*."},
+     {"h.*.", "*_proj.", "*_proj.", "*.layer.*.", "*.layer.*."},
+     {"\"heads\"", "\"head_dim\"", "\"head_dim\"", "\"heads\"", "\"heads\""}}};
 
 /// Groups for the parameters' names of the stack's model.
 std::string groups_of_model(const Stack& stack, const std::string& toml) {
   std::string text = toml;
   for (const ParameterNames& names : kParameterNames) {
-    const std::string_view to = has_llama_names(stack)     ? names.llama
-                                : has_model(stack, "bert") ? names.bert
-                                : has_model(stack, "t5")   ? names.t5
-                                                           : names.gpt2;
+    const std::string_view to = has_model(stack, "mixture") ? names.mixture
+                                : has_model(stack, "llama") ? names.llama
+                                : has_model(stack, "bert")  ? names.bert
+                                : has_model(stack, "t5")    ? names.t5
+                                                            : names.gpt2;
     for (std::size_t at = text.find(names.gpt2); at != std::string::npos; at = text.find(names.gpt2, at + to.size())) {
       text.replace(at, names.gpt2.size(), to);
     }
@@ -342,7 +344,10 @@ std::vector<Conflict> conflicts() {
     }
   }
   for (const OptionChoice& model : models()) {
-    if (!model.toml.starts_with("\"mixture\"")) conflicts.push_back({"expert", "model.plugin=" + model.toml});
+    const std::string name = "model.plugin=" + model.toml;
+    if (!model.toml.starts_with("\"mixture\"")) conflicts.push_back({"expert", name});
+    if (model.toml.find("balance_bias") == std::string::npos) continue;
+    for (const char* apart : {"localsgd", "compress"}) conflicts.push_back({apart, name});
   }
   return conflicts;
 }

@@ -44,6 +44,12 @@ scores = "sigmoid"
 normalize = "no"
 shared_ffn = 12
 balance_loss = 0.3)";
+/// Large steps, so that the biases change choices after the first step.
+constexpr const char* kBalancedMixture = R"("mixture"
+ffn = 12
+experts = 6
+balance_bias = 0.02
+switch_loss = 0.3)";
 
 }  // namespace
 
@@ -61,7 +67,8 @@ std::vector<OptionChoice> models() {
           {"\"t5\"\nhead_dim = 2\nffn = 12\ntarget_context = 6\nbuckets = 8\nmax_distance = 8"},
           {"\"t5\"\nhead_dim = 2\nffn = 12\ntarget_context = 6\ntied = true\ngated = false"},
           {kMixture},
-          {kSharedMixture}};
+          {kSharedMixture},
+          {kBalancedMixture}};
 }
 
 std::vector<ModelSizes> model_sizes() {

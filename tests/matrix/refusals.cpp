@@ -64,6 +64,9 @@ const std::vector<Refusal>& known_refusals() {
       {"experts of a model without experts",
        {"strategy.", ".size: the model has no dimension 'expert'"},
        "The axis would only shard samples, which ddp and zero do."},
+      {"statistics of samples of ranks that are apart",
+       {"strategy ", " owns mesh axis '", "' follows statistics of the samples of all ranks"},
+       "A replica would take a part of the sums for those of all samples."},
       {"a secondary partition that doesn't divide",
        {"strategy.", ".hierarchical_partition: found ", "accepted: a divisor of size"},
        "Nodes of unequal numbers of ranks."}};

@@ -22,7 +22,17 @@ OpCase reduce_sum(const std::string& name, const std::string& result, Fill fill 
           .op = "reduce_sum",
           .sizes = kSizes,
           .operands = {{kActivation, fill}},
-          .attributes = {{"result", result}}};
+          .attributes = {{"result", result}},
+          .differentiable = !result.empty()};
+}
+
+OpCase repeat(const std::string& name, const Dims& dims) {
+  return {.name = "repeat_" + name,
+          .op = "repeat",
+          .sizes = kSizes,
+          .operands = {{.dims = dims, .full = true}},
+          .attributes = {{"result", std::string("batch seq embed")}},
+          .differentiable = true};
 }
 
 OpCase cast(const std::string& name, DType from, const std::string& to) {
@@ -36,6 +46,12 @@ OpCase cast(const std::string& name, DType from, const std::string& to) {
 std::vector<OpCase> elementwise_cases() {
   OpCase same = cast("same", DType::f32, "f32");
   same.differentiable = true;  // in f64
+  const OpCase dot{.name = "dot",
+                   .op = "dot",
+                   .sizes = kSizes,
+                   .operands = {{kActivation}, {kActivation}},
+                   .attributes = {{"weight", 0.3}},
+                   .differentiable = true};
   const OpCase scale{.name = "scale_gradient", .op = "scale_gradient", .sizes = kSizes, .operands = {{kActivation}}};
   std::vector<OpCase> cases = {
       add("residual", kActivation),
@@ -84,6 +100,11 @@ std::vector<OpCase> elementwise_cases() {
   const OpCase sum_of_three = cases[11];
   append(cases, {with_in_place(residual, 0), with_in_place(residual, 1), with_in_place(bias, 0),
                  with_in_place(sum_of_three, 0)});
+  for (const OpCase& each :
+       {repeat("all", {}), repeat("bias", {"embed"}), repeat("middle", {"seq"}),
+        repeat("over_the_end", {"batch", "seq"}), repeat("over_the_middle", {"batch", "embed"}), dot}) {
+    append(cases, {each, with_accumulate(each), with_sizes(each, kLargeSizes, "_large")});
+  }
   const Dims heads = {"batch", "seq", "heads", "head_dim"};
   for (OpCase each :
        {add("to_every_other", {"batch", "heads"}), add("to_every_other_inside", {"seq", "head_dim"}),

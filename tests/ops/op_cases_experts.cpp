@@ -98,6 +98,10 @@ std::vector<OpCase> routing_cases() {
       .name = "count_choices", .op = "count_choices", .sizes = kSizes, .operands = {{kScores, Fill::sparse}}};
   append(cases,
          {load, with_sizes(load, many_experts(), "_large"), with_targets(load), with_accumulate(with_targets(load))});
+  OpCase deficit = load;
+  deficit.name = deficit.op = "load_deficit";
+  deficit.attributes = {{"k", std::int64_t{2}}};
+  append(cases, {deficit, with_sizes(deficit, many_experts(), "_large"), with_accumulate(deficit)});
   return cases;
 }
 

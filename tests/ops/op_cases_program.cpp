@@ -92,6 +92,14 @@ OpCase running_average() {
           .results = {state()}};
 }
 
+OpCase sign() {
+  OpCase made = running_average();
+  made.name = "sign";
+  made.op = "sign_update";
+  made.attributes.set("step", 0.001);
+  return made;
+}
+
 OpCase of_gradient(OpCase op_case, DType gradient) {
   op_case.name += "_of_" + std::string(to_string(gradient));
   op_case.operands[0].dtype = gradient;
@@ -221,6 +229,9 @@ std::vector<OpCase> program_op_cases() {
       running_average(),
       sharded(running_average(), 1),
       with_master(running_average(), DType::bf16, DType::f32),
+      sign(),
+      sharded(sign(), 1),
+      with_master(sign(), DType::bf16, DType::f32),
       momentum_direction(false),
       momentum_direction(true),
       clipped_by_value(momentum_direction(true)),

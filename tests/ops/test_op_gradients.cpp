@@ -108,8 +108,8 @@ class OpLoss {
   }
 
   Value add_frozen(GraphBuilder& builder, const std::string& name, const CaseOperand& operand) {
-    // A batch norm contributes changes of running averages, which are no derivatives.
-    const bool is_average = op_case_.op == "batch_norm";
+    // Changes of running averages are no derivatives.
+    const bool is_average = op_case_.op == "batch_norm" || op_case_.op == "top_k";
     const Initialization zeros = Initialization::constant(0);
     const Value value = is_average ? builder.running_average(name, operand.dims, zeros)
                                    : builder.frozen_parameter(name, operand.dims, zeros);

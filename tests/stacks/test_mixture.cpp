@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "reports/program_summary.hpp"
@@ -58,6 +60,11 @@ TEST_P(MixtureStack, TrainsAsOneRank) {
   expect_trains_as_one_rank(stack, &model);
 }
 
+// Large steps, so that the bias changes most choices after the first step.
+const Given kBias{{"balance_bias", 0.03}, {"scores", std::string("sigmoid")}, {"balance_loss", 0.0}};
+
+const Given kSwitch{{"switch_loss", 0.3}, {"balance_loss", 0.0}};
+
 // Experts and dense parameters lie on different axes, where the experts' axis is one of the dense parameters', too.
 INSTANTIATE_TEST_SUITE_P(
     Rows, MixtureStack,
@@ -82,6 +89,21 @@ INSTANTIATE_TEST_SUITE_P(
         MixtureRow{{"zero_bubble_expert", table("pipeline", 2, "schedule = \"zb-h1\"\n") + table("expert", 2), 4}},
         MixtureRow{{"context_expert", table("context", 2) + table("expert", 2), 4}},
         MixtureRow{{"expert_recompute", table("expert", 2) + table("recompute", ""), 2}},
+        MixtureRow{{"bias_ddp", table("ddp", 2) + table("expert", 2), 4}, kBias},
+        MixtureRow{{"bias_zero1", table("zero", 2), 2}, kBias},
+        MixtureRow{{"bias_zero2_tensor", table("zero", 2, "stage = 2\n") + table("tensor", 2, kSequenceParallel), 4},
+                   kBias},
+        MixtureRow{
+            {"bias_zero3_pipeline",
+             table("zero", 2, "stage = 3\n") + table("pipeline", 2, "schedule = \"zb-h1\"\n") + table("recompute", ""),
+             4},
+            kBias},
+        MixtureRow{{"bias_context", table("context", 2) + table("dataparallel", 2), 4}, kBias},
+        MixtureRow{{"switch_ddp", table("ddp", 2) + table("expert", 2), 4}, kSwitch},
+        MixtureRow{{"switch_zero3_pipeline",
+                    table("zero", 2, "stage = 3\n") + table("pipeline", 2) + table("recompute", ""), 4},
+                   kSwitch},
+        MixtureRow{{"switch_context_tensor", table("context", 2) + table("tensor", 2, kSequenceParallel), 4}, kSwitch},
         MixtureRow{{"everything",
                     table("zero", 2, "stage = 1\n") + table("context", 2) + table("expert", 2) +
                         table("tensor", 2, kSequenceParallel),
@@ -106,6 +128,28 @@ TEST(MixtureMetric, IsTheLoadOfTheWholeBatch) {
       EXPECT_LT(choices, 128);
     }
   }
+}
+
+/// The distance of the loads from their mean, of all experts and layers, in the last 8 of 24 steps.
+double unevenness(const Given& options) {
+  host::RunConfiguration configuration = small_gpt2(table("ddp", 2), 8, 2);
+  configuration.model = mixture(options);
+  BuiltPlugins plugins;
+  const std::vector<double> loads = host::verify_stack(configuration, plugins, {24, true}).stack.metrics;
+  double sum = 0;
+  for (std::size_t layer = loads.size() / 3 * 2; layer < loads.size(); layer += 6) {
+    const auto begin = loads.begin() + static_cast<std::ptrdiff_t>(layer);
+    const double mean = std::accumulate(begin, begin + 6, 0.0) / 6;
+    std::for_each(begin, begin + 6, [&](double load) { sum += std::abs(load - mean); });
+  }
+  return sum;
+}
+
+TEST(MixtureBias, EvensTheLoad) {
+  const Given alone{{"scores", std::string("sigmoid")}, {"balance_loss", 0.0}, {"z_loss", 0.0}};
+  Given biased = alone;
+  biased["balance_bias"] = 0.01;
+  EXPECT_LT(unevenness(biased), 0.7 * unevenness(alone));
 }
 
 struct RefusedRow {
@@ -136,6 +180,18 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedRow{
             "more_choices_than_experts", {{"choices", std::int64_t{7}}}, "", "found 7; accepted: 1 to experts = 6"},
         RefusedRow{"more_ranks_than_experts", {}, table("expert", 8), "found 8; accepted: a divisor of the model's 6 "},
+        RefusedRow{"switch_loss_of_sigmoids",
+                   {{"switch_loss", 0.1}, {"scores", std::string("sigmoid")}},
+                   "",
+                   "accepted: 0 with scores = \"sigmoid\""},
+        RefusedRow{"replicas_apart",
+                   {{"balance_bias", 0.1}},
+                   table("localsgd", 2),
+                   "'model.layers.0.mlp.gate.e_score_correction_bias' follows statistics of the samples of all ranks"},
+        RefusedRow{"gradients_apart",
+                   {{"switch_loss", 0.1}},
+                   table("compress", 2, "method = \"powersgd\"\n"),
+                   "'model.layers.0.mlp.gate.switch_loss.score.sum' follows statistics of the samples of all ranks"},
         RefusedRow{"ranks_that_do_not_divide", {}, table("expert", 4), "experts: 1, 2, 3, 6"}),
     [](const auto& info) { return info.param.name; });
 

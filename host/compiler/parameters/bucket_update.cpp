@@ -205,12 +205,18 @@ class BucketUpdate final : public UpdateContext {
 
 BucketInstructions move_averages(const PlacedModel& model, const TrainedBucket& trained,
                                  const std::vector<BufferId>& updated, BufferId scale, ProgramBuilder& builder) {
-  Instruction instruction = flat_op(ops::kRunningAverageUpdate, "move " + trained.bucket.name,
-                                    {trained.completion.completed.front(), scale}, updated,
-                                    {{"micro_batches", static_cast<double>(model.batch.micro_batches)},
-                                     {UpdateAttributes::kIsDirection, true},
-                                     {UpdateAttributes::kWeightDecay, 0.0},
-                                     {UpdateAttributes::kDecayElements, std::int64_t{0}}});
+  Attributes attributes{{UpdateAttributes::kIsDirection, true},
+                        {UpdateAttributes::kWeightDecay, 0.0},
+                        {UpdateAttributes::kDecayElements, std::int64_t{0}}};
+  const bool moves_by_sign = trained.bucket.sign_step > 0;
+  if (moves_by_sign) {
+    attributes.set("step", trained.bucket.sign_step);
+  } else {
+    attributes.set("micro_batches", static_cast<double>(model.batch.micro_batches));
+  }
+  Instruction instruction =
+      flat_op(moves_by_sign ? ops::kSignUpdate : ops::kRunningAverageUpdate, "move " + trained.bucket.name,
+              {trained.completion.completed.front(), scale}, updated, std::move(attributes));
   instruction.as<Compute>()->iteration = piece_iteration(builder.program(), trained.bucket);
   BucketInstructions made;
   made.after.push_back(std::move(instruction));

@@ -60,6 +60,7 @@ struct StageParameter {
   PlacedParameter placed;
   std::optional<DType> gradient_type;
   ParameterRole role = ParameterRole::trained;
+  double sign_step = 0;
   bool decay = true;
   bool has_gradient = false;
   bool has_own_bucket = false;
@@ -72,8 +73,8 @@ struct StageParameter {
   bool operator==(const StageParameter& other) const {
     const auto parts = [](const StageParameter& each) {
       return std::tie(each.type, each.placed.storage, each.placed.fragments, each.placed.has_own_bucket,
-                      each.gradient_type, each.role, each.decay, each.has_gradient, each.has_own_bucket, each.group,
-                      each.norm_group, each.block, each.shared);
+                      each.gradient_type, each.role, each.sign_step, each.decay, each.has_gradient, each.has_own_bucket,
+                      each.group, each.norm_group, each.block, each.shared);
     };
     return parts(*this) == parts(other);
   }
@@ -149,6 +150,7 @@ class StageShapes {
                          .placed = model_.parameters[index],
                          .gradient_type = parameter.gradient_type,
                          .role = parameter.role,
+                         .sign_step = parameter.sign_step,
                          .decay = parameter.decay,
                          .has_gradient = model_.index.with_gradient.contains(parameter.name)};
     if (model_.is_training()) {

@@ -19,6 +19,8 @@ struct BucketKind {
   /// Stages that hold the parameters. A tied parameter has several, and its gradients are summed over them.
   std::vector<int> stages;
   ParameterRole role = ParameterRole::trained;
+  /// Parameter::sign_step.
+  double sign_step = 0;
   /// The OptimizerGroup of the parameters.
   int group = 0;
   /// True if the bucket takes no second parameter.

@@ -21,6 +21,7 @@ void store(const PlacedModel& model, const Parameter& parameter, StoredParameter
   made.decay = parameter.decay;
   made.gradient_is_zero = parameter.gradient_is_zero;
   made.role = parameter.role;
+  made.sign_step = parameter.sign_step;
   for (std::size_t i = 0; i < type.dims.size(); ++i) {
     made.dims.push_back(sharded_dim(rules, type.dims[i], graph.sizes.at(type.dims[i]), layout[i]));
   }
@@ -105,6 +106,7 @@ StoredParameters store_parameters(const PlacedModel& model, int stage, ProgramBu
                                        .shard_axes = shard_axes(builder.program().parameters.back()),
                                        .stages = {stages.begin(), stages.end()},
                                        .role = parameter.role,
+                                       .sign_step = parameter.sign_step,
                                        .group = update.group,
                                        .has_own_bucket = placed.has_own_bucket || update.has_own_bucket,
                                        .fragments = placed.fragments,

@@ -25,6 +25,9 @@ inline constexpr const char* kGradientScale = "gradient_scale";
 /// gradient, scale -> values + gradient / micro-batches, with the number of micro-batches in the attribute
 /// `micro_batches` (ParameterRole::running_average). If the scale is not finite, the values stay as they are.
 inline constexpr const char* kRunningAverageUpdate = "running_average_update";
+/// gradient, scale -> values + step · sign(gradient), with the attribute `step` (Parameter::sign_step). If the scale is
+/// not finite, the values stay as they are.
+inline constexpr const char* kSignUpdate = "sign_update";
 /// x -> x · StepContext::loss_scale.
 inline constexpr const char* kScaleGradient = "scale_gradient";
 /// x, y -> their product, of which the attribute `result` lists the dimensions. The rate of a device is measured by it.

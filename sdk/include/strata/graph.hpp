@@ -94,7 +94,8 @@ enum class ParameterRole : std::uint8_t {
   trained,
   frozen,    ///< keeps its loaded values: no gradient, no optimizer states, in checkpoints
   constant,  ///< computed from the model's options at every start: no gradient, no optimizer states, not in checkpoints
-  running_average  ///< a step adds the mean of its gradients over the micro-batches: no optimizer, in checkpoints
+  running_average  ///< a step adds the mean of its gradients over the micro-batches, or Parameter::sign_step times the
+                   ///< sign of their sum: no optimizer, in checkpoints
 };
 
 STRATA_API std::string_view to_string(ParameterRole role);
@@ -113,6 +114,9 @@ struct Parameter {
   /// Element type in which gradients are accumulated and reduced. Empty: f64 for f64 values, else f32. A parameter
   /// whose value type is shorter than f32 is trained through a "master" copy in f32 among the optimizer states.
   std::optional<DType> gradient_type = std::nullopt;
+  /// How far a step moves each element of a running average, in the direction of the sum of its gradients. 0: a step
+  /// adds the mean of the gradients.
+  double sign_step = 0;
 
   bool operator==(const Parameter&) const = default;
 };
@@ -275,9 +279,11 @@ class STRATA_API GraphBuilder {
   /// A parameter that training does not change. \throws VerificationError if the name exists with other dims.
   Value frozen_parameter(const std::string& name, const Dims& dims, Initialization initialization);
   /// A parameter that follows a statistic of the data, such as the running mean of a batch norm. The op that reads it
-  /// contributes its change as its gradient, and each step adds the mean over the micro-batches. Neither the optimizer
-  /// nor the norm of the gradient has it. \throws VerificationError if the name exists with other dims.
-  Value running_average(const std::string& name, const Dims& dims, Initialization initialization);
+  /// contributes its change as its gradient, and each step adds the mean over the micro-batches. With a `sign_step`,
+  /// each step adds `sign_step` times the sign of the sum over micro-batches and ranks instead, as for a bias that
+  /// balances experts. Neither the optimizer nor the norm of the gradient has it. \throws VerificationError if the name
+  /// exists with other dims.
+  Value running_average(const std::string& name, const Dims& dims, Initialization initialization, double sign_step = 0);
   /// A parameter that `initialization` computes at every start from the model's options, such as a rotary table.
   /// \throws VerificationError if the name exists with other dims.
   Value constant(const std::string& name, const Dims& dims, Initialization initialization);
@@ -304,14 +310,14 @@ class STRATA_API GraphBuilder {
   Value attention(Value q, Value k, Value v, const AttentionOptions& options, const std::string& name);
   /// x · y, element by element. `y` has the dims of `x` or an ordered subset of them, such as a factor of each column.
   Value multiply(Value x, Value y, const std::string& name);
-  /// The mean of `x` over the dims that `result` lacks, which are not "batch". `result`: an ordered subset of the dims
-  /// of `x`. Appends several nodes. \throws VerificationError if "batch" is among those dims.
+  /// The mean of `x` over the dims that `result` lacks. `result`: an ordered subset of the dims of `x`. A mean over
+  /// "batch" is that of one micro-batch on all replicas. Appends several nodes.
   Value mean(Value x, const Dims& result, const std::string& name);
   /// Appends the cross-entropy of `logits`, summed over targets that are not negative. Registers the loss sink and, if
   /// `main`, the token count.
   void cross_entropy_loss(Value logits, Value targets, const std::string& name, bool main = true);
-  /// Adds `term`, [] f64, to the loss: the result of an op whose gradient rule takes the loss's gradient as 1 and whose
-  /// terms of samples are summed, such as z_loss. A loss is divided by the token count.
+  /// Adds `term`, [] f64, to the loss: the result of an op whose gradient rule takes the loss's gradient as 1, such as
+  /// z_loss, or dot for any value. Terms of samples are summed. The sum of a step is divided by its token count.
   void add_loss(Value term);
   /// Names a value that every training step logs, such as how many tokens chose each expert: `value`, [] or [n] f64,
   /// the result of an op whose terms of samples are summed. Micro-batches and ranks are summed too. The log has []

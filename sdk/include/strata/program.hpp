@@ -333,6 +333,8 @@ struct StoredParameter {
   bool decay = true;
   bool gradient_is_zero = false;
   ParameterRole role = ParameterRole::trained;
+  /// Parameter::sign_step.
+  double sign_step = 0;
   BufferId value = -1;
   BufferId gradient = -1;
   /// Buffers of the optimizer states by name ("first_moment", …), with the shape of the value unless `state_dims` has

@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "ops/op_base.hpp"
+#include "strata/compiler_ops.hpp"
 
 namespace strata::ops {
 namespace {
@@ -27,6 +28,45 @@ Types infer_reduce_sum(const Types& types, const Node& node) {
   require(is_ordered_subset(result, types[0].dims), node,
           "[" + join(result) + "] is no part of " + to_string(types[0]));
   return {{result, result_type(node, types[0].dtype)}};
+}
+
+/// The attributes of a gradient with the dims of the operand, and in its type unless it is a parameter.
+Attributes like_operand(const GradientContext& context) {
+  const TensorType& type = context.graph().type(context.operand(0));
+  return gradient_attributes(context, 0, {{"result", join(type.dims)}, {"dtype", std::string(to_string(type.dtype))}});
+}
+
+void reduce_sum_rule(GradientContext& context) {
+  context.contribute(0, context.emit(0, "repeat", {*context.cotangent(0)}, like_operand(context))[0]);
+}
+
+Types infer_repeat(const Types& types, const Node& node) {
+  require_float(types[0], node);
+  const Dims result = split_dims(node.attributes.word("result"));
+  require(is_ordered_subset(types[0].dims, result), node,
+          to_string(types[0]) + " is no part of [" + join(result) + "]");
+  return {{result, result_type(node, types[0].dtype)}};
+}
+
+void repeat_rule(GradientContext& context) {
+  context.contribute(0, context.emit(0, "reduce_sum", {*context.cotangent(0)}, like_operand(context))[0]);
+}
+
+Types infer_dot(const Types& types, const Node& node) {
+  require_float(types[0], node);
+  require_same(types[1], types[0], node);
+  static_cast<void>(node.attributes.number("weight"));
+  return {{{}, DType::f64}};
+}
+
+/// As the gradient of a loss is 1, that of each operand is the other one times the weight.
+void dot_rule(GradientContext& context) {
+  require_no_cotangent(context, 0);
+  const Attributes weight{{"factor0", context.node().attributes.number("weight")}};
+  for (const int operand : {0, 1}) {
+    if (!context.needs_gradient(operand)) continue;
+    context.contribute(operand, context.emit(operand, kWeightedSum, {context.operand(1 - operand)}, weight)[0]);
+  }
 }
 
 Types infer_cast(const Types& types, const Node& node) {
@@ -189,6 +229,24 @@ Work prepare_reduce_sum(const OpInstance& op) {
   };
 }
 
+Work prepare_repeat(const OpInstance& op) {
+  const Strides strides = strides_along(op.operands[0], op.results[0].dims);
+  return [strides](const Launch& launch) {
+    const Reader x = launch.operand(0);
+    const Shape& shape = launch.op().results[0].shape;
+    const std::int64_t count = element_count(shape);
+    for (std::int64_t i = 0; i < count; ++i) launch.result(0).set(i, x[offset(i, shape, strides)]);
+  };
+}
+
+Work prepare_dot(const OpInstance& op) {
+  return [count = elements(op.operands[0]), weight = op.attributes.number("weight")](const Launch& launch) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < count; ++i) sum += launch.operand(0)[i] * launch.operand(1)[i];
+    launch.result(0).set(0, weight * sum);
+  };
+}
+
 }  // namespace
 
 void register_elementwise(Registration& registration) {
@@ -206,7 +264,24 @@ void register_elementwise(Registration& registration) {
           .documentation =
               "x -> sum over the dims that the result (attribute result; dtype, where it is not that of x) lacks.",
           .infer = infer_reduce_sum,
-          .precision = OperandPrecision::any});
+          .precision = OperandPrecision::any,
+          .gradient = reduce_sum_rule});
+  add_op(registration,
+         {.name = "repeat",
+          .documentation =
+              "x -> x, repeated over the dims that the result (attribute result; dtype, where it is not that of x) has "
+              "besides.",
+          .infer = infer_repeat,
+          .precision = OperandPrecision::any,
+          .gradient = repeat_rule});
+  add_op(
+      registration,
+      {.name = "dot",
+       .documentation = "x, y of the same dims -> [] f64: weight · Σ x · y (attribute weight), for a loss of a model's "
+                        "own (GraphBuilder::add_loss). It has a gradient as a loss only.",
+       .operands = 2,
+       .infer = infer_dot,
+       .gradient = dot_rule});
   add_op(registration, {.name = "cast",
                         .documentation = "x -> x in another floating-point type (attribute dtype).",
                         .infer = infer_cast,
@@ -246,6 +321,8 @@ void register_elementwise(Registration& registration) {
   registration.add(reference::kernel({"scale_gradient", "r", "r", prepare_scale_gradient}));
   registration.add(reference::kernel({"normalize", "rs", "r", prepare_normalize}));
   registration.add(reference::kernel({"reduce_sum", "r", "r", prepare_reduce_sum}));
+  registration.add(reference::kernel({"repeat", "r", "r", prepare_repeat}));
+  registration.add(reference::kernel({"dot", "rr", "d", prepare_dot}));
 }
 
 }  // namespace strata::ops

@@ -97,6 +97,20 @@ struct RunningAverageRule {
   T micro_batches;
 };
 
+template <class T>
+struct SignRule {
+  static constexpr std::size_t kStates = 0;
+
+  explicit SignRule(const Attributes& attributes) : step(static_cast<T>(attributes.number("step"))) {}
+  void begin(const UpdateStep& /*step*/) {}
+
+  T operator()(T value, T change, T /*weight_decay*/, T* /*states*/) const {
+    return value + step * static_cast<T>((change > 0) - (change < 0));
+  }
+
+  T step;
+};
+
 constexpr const char* kAttributes =
     ", weight_decay, decay_elements: the first so many elements of the bucket are decayed; lr_factor): ";
 
@@ -127,6 +141,11 @@ void register_optimizer(Registration& registration) {
                      "change, scale [] f64 -> values (attributes micro_batches; is_direction: true; those of every "
                      "update): adds change / micro_batches, unless the scale is not finite.",
                      {}});
+  provide_update<SignRule>(registration,
+                           {kSignUpdate,
+                            "change, scale [] f64 -> values (attributes step; is_direction: true; those of every "
+                            "update): adds step times the sign of change, unless the scale is not finite.",
+                            {}});
 }
 
 }  // namespace strata::ops

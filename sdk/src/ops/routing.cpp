@@ -77,7 +77,18 @@ class TopKGradient final : public RowOp {
   }
 };
 
+/// True if the operand behind the scores is a running average, which a step moves (GraphBuilder::running_average).
+bool has_moving_bias(const GradientContext& context) {
+  if (context.node().operands.size() < 2 || !context.needs_gradient(1)) return false;
+  const Parameter* bias = context.graph().find_parameter(context.graph().node(context.operand(1).node).name);
+  return bias != nullptr && bias->role == ParameterRole::running_average;
+}
+
 void top_k_rule(GradientContext& context) {
+  if (has_moving_bias(context)) {
+    const Attributes k{{"k", context.node().attributes.integer("k")}};
+    context.contribute(1, context.emit(1, "load_deficit", {context.result(0)}, k)[0]);
+  }
   std::vector<Value> operands = context.node().operands;
   operands.insert(operands.begin(), *context.cotangent(0));
   context.contribute(0, context.emit(0, "top_k_gradient", operands, context.node().attributes)[0]);
@@ -153,7 +164,8 @@ void add_scores(Registration& registration) {
        .documentation =
            "scores […  E], bias [E] or nothing -> gates […  E]: the k largest of each row of scores, and 0 for the "
            "others (attributes k; normalize: divides them by their sum). Of equals, the first ones are chosen. A bias "
-           "is added where they are compared, and nowhere else.",
+           "is added where they are compared, and nowhere else. The gradient of a bias that is a running average is "
+           "load_deficit of the gates; any other bias has none.",
        .infer = {},
        .gradient = top_k_rule});
   add_op<TopKGradient>(registration, {.name = "top_k_gradient",

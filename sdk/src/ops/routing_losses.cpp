@@ -162,6 +162,18 @@ Work prepare_count_choices(const OpInstance& op) {
   };
 }
 
+/// In whole numbers, so that the sum of any parts of a batch is that of the batch.
+Work prepare_load_deficit(const OpInstance& op) {
+  return [count = rows(op.operands[0]), width = columns(op.operands[0]),
+          k = op.attributes.integer("k")](const Launch& launch) {
+    for (std::int64_t j = 0; j < width; ++j) {
+      std::int64_t load = 0;
+      for (std::int64_t row = 0; row < count; ++row) load += launch.operand(0)[row * width + j] != 0 ? 1 : 0;
+      launch.result(0).set(j, static_cast<double>(k * count - width * load));
+    }
+  };
+}
+
 /// The loss of an op whose gradient ops read its operands.
 GradientRule loss_rule(const std::string& gradient) {
   return [gradient](GradientContext& context) {
@@ -229,6 +241,16 @@ void add_load(Registration& registration) {
          return {{{types[0].dims.back()}, DType::f64}};
        },
        .gradient = [](GradientContext& /*context*/) {}});
+  add_op<RowOp>(registration,
+                {.name = "load_deficit",
+                 .documentation = "gates […  E] of which k of each row are not 0 -> [E] (attribute k): the mean number "
+                                  "of these in a column less that in this column, times E. Above 0 for an expert that "
+                                  "few tokens choose.",
+                 .infer = [](const Types& types, const Node& node) -> Types {
+                   require_rows(types[0], node);
+                   require(node.attributes.integer("k") >= 1, node, "k is at least 1");
+                   return {{{types[0].dims.back()}, statistic_type(types[0].dtype)}};
+                 }});
 }
 
 }  // namespace
@@ -236,6 +258,7 @@ void add_load(Registration& registration) {
 void register_routing_losses(Registration& registration) {
   add_losses(registration);
   add_load(registration);
+  registration.add(reference::kernel({"load_deficit", "r", "r", prepare_load_deficit}));
   for (const std::string targets : {"", "i"}) {
     registration.add(reference::kernel({"count_choices", "r" + targets, "d", prepare_count_choices}));
     registration.add(reference::kernel({"balance_loss", "rr" + targets, "d", prepare_balance_loss}));

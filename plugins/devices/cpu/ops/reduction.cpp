@@ -22,6 +22,59 @@ PreparedKernel prepare_reduce_sum(const OpInstance& op, const CpuEnvironment& en
   });
 }
 
+std::optional<std::string> unsupported_repeat(const OpInstance& op) {
+  return devices::unsupported_broadcast(op.results[0], op.operands[0]);
+}
+
+/// The element of the part that is repeated to row `row` of a whole. Rows lie along the last dim.
+std::int64_t place_of_row(const devices::BroadcastShape& shape, std::int64_t row) {
+  std::int64_t place = 0;
+  std::int64_t stride = shape.present[shape.count - 1] ? shape.sizes[shape.count - 1] : 1;
+  for (int i = shape.count - 2; i >= 0; --i) {
+    if (shape.present[i]) {
+      place += row % shape.sizes[i] * stride;
+      stride *= shape.sizes[i];
+    }
+    row /= shape.sizes[i];
+  }
+  return place;
+}
+
+PreparedKernel prepare_repeat(const OpInstance& op, const CpuEnvironment& environment) {
+  const devices::BroadcastShape shape = devices::broadcast_shape(op.results[0], op.operands[0]);
+  const std::int64_t width = shape.sizes[shape.count - 1];
+  const std::int64_t step = shape.present[shape.count - 1] ? 1 : 0;
+  return with_element(op.results[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[=, count = elements(op.results[0]) / width, accumulate = op.accumulate,
+             threads = environment.threads()](const KernelArguments& arguments) {
+      kernels::parallel_ranges(
+          threads, count,
+          [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t row = begin; row < end; ++row) {
+              const float* x = in<float>(arguments, 0) + place_of_row(shape, row);
+              T* y = out<T>(arguments, 0) + row * width;
+              for (std::int64_t j = 0; j < width; ++j) store_value(y[j], x[j * step], accumulate);
+            }
+          },
+          width);
+    }};
+  });
+}
+
+PreparedKernel prepare_dot(const OpInstance& op, const CpuEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[count = elements(op.operands[0]), weight = op.attributes.number("weight"),
+             accumulate = op.accumulate](const KernelArguments& arguments) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < count; ++i) {
+        sum += static_cast<double>(widen(in<T>(arguments, 0)[i])) * static_cast<double>(widen(in<T>(arguments, 1)[i]));
+      }
+      double& result = *out<double>(arguments, 0);
+      result = (accumulate ? result : 0.0) + weight * sum;
+    }};
+  });
+}
+
 PreparedKernel prepare_sum_of_squares(const OpInstance& op, const CpuEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
     return call_for_total(op.accumulate, reduce_kernels(environment.instruction_set()).of<T>().sum_of_squares,
@@ -64,6 +117,8 @@ PreparedKernel prepare_gradient_scale(const OpInstance& op, const CpuEnvironment
 
 void register_reduction(Registration& registration) {
   registration.add(kernel({"reduce_sum", "t", "f", prepare_reduce_sum, true, unsupported_reduce_sum}));
+  registration.add(kernel({"repeat", "f", "t", prepare_repeat, true, unsupported_repeat}));
+  registration.add(kernel({"dot", "tt", "d", prepare_dot, true}));
   registration.add(kernel({ops::kSumOfSquares, "t", "d", prepare_sum_of_squares, true}));
   registration.add(kernel({ops::kGroupSquares, "t", "d", prepare_group_squares, true}));
   registration.add(kernel({ops::kGradientScale, "dd", "dd", prepare_gradient_scale}));

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "cpu_kernel.hpp"
 
@@ -280,6 +281,24 @@ PreparedKernel prepare_count_choices(const OpInstance& op, const CpuEnvironment&
   });
 }
 
+PreparedKernel prepare_load_deficit(const OpInstance& op, const CpuEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[count = rows(op.operands[0]), width = columns(op.operands[0]), k = op.attributes.integer("k"),
+             accumulate = op.accumulate](const KernelArguments& arguments) {
+      std::vector<std::int64_t> load(static_cast<std::size_t>(width));
+      const T* gates = in<T>(arguments, 0);
+      for (std::int64_t row = 0; row < count; ++row, gates += width) {
+        for (std::int64_t j = 0; j < width; ++j) load[static_cast<std::size_t>(j)] += widen(gates[j]) != 0 ? 1 : 0;
+      }
+      auto* deficit = out<float>(arguments, 0);
+      for (std::int64_t j = 0; j < width; ++j) {
+        const std::int64_t of_column = k * count - width * load[static_cast<std::size_t>(j)];
+        store_value(deficit[j], static_cast<float>(of_column), accumulate);
+      }
+    }};
+  });
+}
+
 }  // namespace
 
 void register_routing(Registration& registration) {
@@ -289,6 +308,7 @@ void register_routing(Registration& registration) {
     registration.add(kernel({"top_k", "t" + bias, "t", prepare_top_k}));
     registration.add(kernel({"top_k_gradient", "tt" + bias, "t", prepare_top_k_gradient}));
   }
+  registration.add(kernel({"load_deficit", "t", "f", prepare_load_deficit, true}));
   for (const std::string targets : {"", "i"}) {
     registration.add(kernel({"count_choices", "t" + targets, "d", prepare_count_choices, true}));
     registration.add(kernel({"balance_loss", "tt" + targets, "d", prepare_balance_loss, true}));

@@ -107,6 +107,18 @@ __global__ void __launch_bounds__(kBroadcastThreads)
   store_run<1>(y + index, value);
 }
 
+/// y (+)= x, repeated. `place` maps an element of y to its element of x.
+template <class T>
+__global__ void __launch_bounds__(kBroadcastThreads)
+    repeat(StridedIndex place, std::int64_t size, bool accumulate, const Accumulate<T>* x, T* y) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * kBroadcastThreads + threadIdx.x;
+  if (index >= size) return;
+  Accumulate<T> value[1] = {0};
+  if (accumulate) load_run<1>(y + index, value);
+  value[0] += x[place(index)];
+  store_run<1>(y + index, value);
+}
+
 namespace {
 
 template <class Operation, class T>
@@ -169,6 +181,20 @@ PreparedKernel prepare_normalize(const OpInstance& op, const CudaEnvironment& /*
              epsilon = op.attributes.number("epsilon")](const KernelArguments& arguments) {
       launch(normalize<T>, {{blocks_for(size, kBroadcastThreads)}, {kBroadcastThreads}}, arguments.stream, place, size,
              epsilon, in<T>(arguments, 0), in<Accumulate<T>>(arguments, 1), out<T>(arguments, 0));
+    }};
+  });
+}
+
+std::optional<std::string> unsupported_repeat(const OpInstance& op) {
+  return devices::unsupported_broadcast(op.results[0], op.operands[0]);
+}
+
+PreparedKernel prepare_repeat(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.results[0].dtype, [&]<class T>() -> PreparedKernel {
+    const StridedIndex place = part_index(devices::broadcast_shape(op.results[0], op.operands[0]));
+    return {[=, size = elements(op.results[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
+      launch(repeat<T>, {{blocks_for(size, kBroadcastThreads)}, {kBroadcastThreads}}, arguments.stream, place, size,
+             accumulate, in<Accumulate<T>>(arguments, 0), out<T>(arguments, 0));
     }};
   });
 }
@@ -263,6 +289,7 @@ void register_elementwise(Registration& registration) {
   registration.add(kernel({"sum", "t*", "t", prepare_sum, true, unsupported_sum}));
   registration.add(kernel({"scale_gradient", "t", "t", prepare_scale_gradient, true}));
   registration.add(kernel({"normalize", "tf", "t", prepare_normalize, false, unsupported_broadcast}));
+  registration.add(kernel({"repeat", "f", "t", prepare_repeat, true, unsupported_repeat}));
   registration.add(kernel({"cast", "r", "r", prepare_cast, true}));
   registration.add(kernel({ops::kAccumulate, "s", "s", prepare_accumulate}));
   registration.add(kernel({ops::kFillZero, "", "s", prepare_fill_zero}));

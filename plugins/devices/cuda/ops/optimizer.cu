@@ -133,6 +133,20 @@ struct RunningAverage {
   }
 };
 
+template <class P>
+struct Sign {
+  static constexpr int kStates = 0;
+  P step = 0;
+
+  explicit Sign(const OpInstance& op) : step(static_cast<P>(op.attributes.number("step"))) {}
+
+  __device__ __forceinline__ void begin(const StepValues& /*step*/) {}
+
+  __device__ __forceinline__ P operator()(P value, P change, P /*weight_decay*/, P (&)[1]) const {
+    return value + step * static_cast<P>((change > 0) - (change < 0));
+  }
+};
+
 /// Of the optimizer plugin `muon`. Returns an element of the direction.
 template <class P>
 struct MomentumDirection {
@@ -348,6 +362,7 @@ void register_optimizer(Registration& registration) {
   registration.add(kernel({"lion_update", "rd", "rr*", prepare_update<Lion>, false, unsupported_update<1>}));
   registration.add(
       kernel({ops::kRunningAverageUpdate, "rd", "r*", prepare_update<RunningAverage>, false, unsupported_update<0>}));
+  registration.add(kernel({ops::kSignUpdate, "rd", "r*", prepare_update<Sign>, false, unsupported_update<0>}));
 }
 
 }  // namespace strata::cuda

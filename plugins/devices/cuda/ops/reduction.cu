@@ -190,6 +190,17 @@ __global__ void __launch_bounds__(kSumThreads)
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
+/// total (+)= weight · Σ x · y, by one block, so that the order of the sum is fixed.
+template <class T>
+__global__ void dot_products(std::int64_t size, double weight, const T* x, const T* y, double* total, bool accumulate) {
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < size; i += blockDim.x) {
+    sum += static_cast<double>(widen(x[i])) * static_cast<double>(widen(y[i]));
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) *total = (accumulate ? *total : 0.0) + weight * sum;
+}
+
 namespace {
 
 using devices::BroadcastShape;
@@ -375,10 +386,21 @@ PreparedKernel prepare_group_squares(const OpInstance& op, const CudaEnvironment
   });
 }
 
+PreparedKernel prepare_dot(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[size = elements(op.operands[0]), weight = op.attributes.number("weight"),
+             accumulate = op.accumulate](const KernelArguments& arguments) {
+      launch(dot_products<T>, {{1}, {kSumThreads}}, arguments.stream, size, weight, in<T>(arguments, 0),
+             in<T>(arguments, 1), out<double>(arguments, 0), accumulate);
+    }};
+  });
+}
+
 }  // namespace
 
 void register_reduction(Registration& registration) {
   registration.add(kernel({"reduce_sum", "t", "f", prepare_reduce_sum, true, unsupported_reduce_sum}));
+  registration.add(kernel({"dot", "tt", "d", prepare_dot, true}));
   registration.add(kernel({ops::kSumOfSquares, "t", "d", prepare_sum_of_squares, true}));
   registration.add(kernel({ops::kGroupSquares, "t", "d", prepare_group_squares, true}));
 }

@@ -232,14 +232,28 @@ __global__ void z_gradient_rows(RowShape shape, double weight, const T* x, Targe
 
 /// One block for each column.
 template <class T>
-__global__ void count_chosen_rows(RowShape shape, const T* gates, Targets targets, double* load, bool accumulate) {
-  const std::int64_t column = blockIdx.x;
+__device__ __forceinline__ double rows_that_choose(RowShape shape, const T* gates, Targets targets) {
   double count = 0;
   for (std::int64_t row = threadIdx.x; row < shape.rows; row += blockDim.x) {
-    count += widen(gates[row * shape.width + column]) != 0 && targets.count(row) ? 1 : 0;
+    count += widen(gates[row * shape.width + blockIdx.x]) != 0 && targets.count(row) ? 1 : 0;
   }
-  count = block_reduce(count, 0.0, Sum{});
-  if (threadIdx.x == 0) load[column] = (accumulate ? load[column] : 0.0) + count;
+  return block_reduce(count, 0.0, Sum{});
+}
+
+template <class T>
+__global__ void count_chosen_rows(RowShape shape, const T* gates, Targets targets, double* load, bool accumulate) {
+  const double count = rows_that_choose(shape, gates, targets);
+  double& to = load[blockIdx.x];
+  if (threadIdx.x == 0) to = (accumulate ? to : 0.0) + count;
+}
+
+/// deficit[column] = k · rows - width · the rows that choose the column.
+template <class T>
+__global__ void load_deficits(RowShape shape, const T* gates, double k, Accumulate<T>* deficit, bool accumulate) {
+  const double count = rows_that_choose(shape, gates, Targets{nullptr});
+  const double found = k * static_cast<double>(shape.rows) - static_cast<double>(shape.width) * count;
+  Accumulate<T>& to = deficit[blockIdx.x];
+  if (threadIdx.x == 0) to = (accumulate ? to : 0) + static_cast<Accumulate<T>>(found);
 }
 
 namespace {
@@ -370,6 +384,16 @@ PreparedKernel prepare_count_choices(const OpInstance& op, const CudaEnvironment
   });
 }
 
+PreparedKernel prepare_load_deficit(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[shape = shape_of(op), k = static_cast<double>(op.attributes.integer("k")),
+             accumulate = op.accumulate](const KernelArguments& arguments) {
+      launch(load_deficits<T>, {{static_cast<unsigned>(shape.width)}, {kSumThreads}}, arguments.stream, shape,
+             in<T>(arguments, 0), k, out<Accumulate<T>>(arguments, 0), accumulate);
+    }};
+  });
+}
+
 }  // namespace
 
 void register_routing(Registration& registration) {
@@ -380,6 +404,7 @@ void register_routing(Registration& registration) {
     registration.add(kernel({"top_k", "t" + bias, "t", prepare_top_k}));
     registration.add(kernel({"top_k_gradient", "tt" + bias, "t", prepare_top_k_gradient}));
   }
+  registration.add(kernel({"load_deficit", "t", "f", prepare_load_deficit, true}));
   for (const std::string targets : {"", "i"}) {
     registration.add(kernel({"count_choices", "t" + targets, "d", prepare_count_choices, true}));
     registration.add(kernel({"balance_loss", "tt" + targets, "d", prepare_balance_loss, true}));
