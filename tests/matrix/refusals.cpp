@@ -64,6 +64,9 @@ const std::vector<Refusal>& known_refusals() {
       {"experts of a model without experts",
        {"strategy.", ".size: the model has no dimension 'expert'"},
        "The axis would only shard samples, which ddp and zero do."},
+      {"replicas apart that share statistics",
+       {"strategy ", " owns mesh axis '", "' averages statistics of the samples of all ranks"},
+       "A batch norm has the statistics of all samples, of which such a replica knows its own only."},
       {"a secondary partition that doesn't divide",
        {"strategy.", ".hierarchical_partition: found ", "accepted: a divisor of size"},
        "Nodes of unequal numbers of ranks."}};
