@@ -27,8 +27,8 @@ struct EvaluateArguments {
 };
 
 void print_result(const EvaluationResult& result, const std::string& unit, std::ostream& out) {
-  out << fmt::format("loss {:.7g}  perplexity {:.7g}  {} {}s  {:.3g} s\n", result.loss, std::exp(result.loss),
-                     result.count, unit, result.seconds);
+  out << fmt::format("loss {:.7g}  perplexity {:.7g}{}  {} {}s  {:.3g} s\n", result.loss, std::exp(result.loss),
+                     metrics_text(result.metrics), result.count, unit, result.seconds);
 }
 
 int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& context) {
@@ -56,12 +56,10 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& cont
   // One process of several reports.
   if (result.first_rank != 0) return 0;
   if (arguments.json) {
-    write_json(context.out, {{"loss", result.loss},
-                             {"perplexity", std::exp(result.loss)},
-                             {"unit", setup.unit},
-                             {"count", result.count},
-                             {"batches", result.batches},
-                             {"seconds", result.seconds}});
+    nlohmann::json found{{"loss", result.loss},   {"perplexity", std::exp(result.loss)}, {"unit", setup.unit},
+                         {"count", result.count}, {"batches", result.batches},           {"seconds", result.seconds}};
+    for (const Metric& each : result.metrics) found["metrics"][each.name] = each.value;
+    write_json(context.out, found);
   } else {
     print_result(result, setup.unit, context.out);
   }

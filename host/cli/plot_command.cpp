@@ -97,7 +97,7 @@ void add_plot_command(CLI::App& app, CommandContext& context) {
   command
       ->add_option("--field", arguments->field,
                    "What is shown: a key of the steps in the log, such as \"grad_norm\", or \"grad_norms.h.0\" of a "
-                   "table; default \"loss\", with the validation loss as dots")
+                   "table; default \"loss\". Losses and metrics of validations are dots")
       ->type_name("KEY");
   command
       ->add_option("--x", arguments->x,

@@ -50,6 +50,9 @@ void print_result(const TrainingSummary& summary, const std::string& unit, const
   out << "steps " << summary.step << '\n';
   if (summary.loss) out << "loss " << *summary.loss << " nats per " << unit << '\n';
   if (summary.evaluation_loss) out << "validation loss " << *summary.evaluation_loss << " nats per " << unit << '\n';
+  for (const Metric& each : summary.evaluation_metrics) {
+    out << "validation " << each.name << ' ' << each.value << '\n';
+  }
   if (summary.predicted_step_seconds) {
     constexpr double kMilli = 1e-3;
     out << format_line("step %.2f ms, predicted %.2f ms", summary.median_step_seconds / kMilli,

@@ -15,6 +15,7 @@
 #include "runtime/rank_threads.hpp"
 #include "setup/joined_world.hpp"
 #include "strata/error.hpp"
+#include "train/step_metrics.hpp"
 
 namespace strata::host {
 namespace {
@@ -94,6 +95,7 @@ class Evaluation {
     const EvaluationClock::time_point begin = EvaluationClock::now();
     EvaluationResult sums;
     double count = 0;
+    std::vector<double> metric_sums;
     for (; sums.batches < batches(); ++sums.batches) {
       const auto step = static_cast<std::uint64_t>(sums.batches);
       const ReadAhead::Outcome outcome = data_.wait(step);
@@ -102,11 +104,13 @@ class Evaluation {
       data_.release(step);
       sums.loss += reports.at("loss");
       count += reports.at("count");
+      add_metric_sums(read_metric_sums(executor), metric_sums);
     }
     if (rank != world_->local_ranks().front()) return;
     sums.first_rank = rank;
     sums.loss /= count;
     sums.count = static_cast<std::int64_t>(count);
+    sums.metrics = describe_metrics(compiled_.metrics, metric_sums, count);
     sums.seconds = std::chrono::duration<double>(EvaluationClock::now() - begin).count();
     result_ = sums;
   }

@@ -7,6 +7,7 @@
 
 #include "checkpoint/checkpoint.hpp"
 #include "data/data_source.hpp"
+#include "log/training_record.hpp"
 #include "setup/run_setup.hpp"
 
 namespace strata::host {
@@ -23,6 +24,7 @@ struct EvaluationResult {
   /// The mean over all elements that the loss counts, such as tokens.
   double loss = 0;
   std::int64_t count = 0;
+  std::vector<Metric> metrics = {};
   std::int64_t batches = 0;
   /// Time of the passes, without compiling and restoring.
   double seconds = 0;

@@ -13,15 +13,6 @@ constexpr const char* kClearLine = "\r\x1b[K";
 /// A loss that counts no element is NaN.
 std::string loss_text(double loss) { return std::isnan(loss) ? "-" : format_line("%.4f", loss); }
 
-/// Those without numbers in their names, because a model may have hundreds of layers.
-std::string metrics_text(const std::vector<Metric>& metrics) {
-  std::string text;
-  for (const Metric& each : metrics) {
-    if (without_numbers(each.name) == each.name) text += each.name + format_line(" %.3g  ", each.value);
-  }
-  return text;
-}
-
 }  // namespace
 
 Progress::Progress(std::ostream& stream, Style style, std::uint64_t first_step, std::uint64_t steps)
@@ -35,8 +26,8 @@ std::string Progress::line(const StepRecord& record) const {
   const auto done = static_cast<double>(record.step - first_step_);
   const double left = seconds_ / done * static_cast<double>(steps_ - record.step);
   return "step " + std::to_string(record.step) + "/" + std::to_string(steps_) + "  loss " + loss_text(record.loss) +
-         format_line("  norm %.3f  lr %.2e  ", record.gradient_norm, record.learning_rate) +
-         metrics_text(record.metrics) + short_number(record.tokens_per_second) + " " + style_.unit + "s/s  " +
+         format_line("  norm %.3f  lr %.2e", record.gradient_norm, record.learning_rate) +
+         metrics_text(record.metrics) + "  " + short_number(record.tokens_per_second) + " " + style_.unit + "s/s  " +
          short_bytes(resident_bytes()) + "  " + short_duration(left) + " left";
 }
 
@@ -59,7 +50,7 @@ void Progress::step(const StepRecord& record) {
 
 void Progress::evaluation(const EvaluationRecord& record) {
   note("step " + std::to_string(record.step) + "  validation loss " + (record.of_average ? "of the average " : "") +
-       loss_text(record.loss) + " nats per " + style_.unit);
+       loss_text(record.loss) + " nats per " + style_.unit + metrics_text(record.metrics));
 }
 
 void Progress::note(const std::string& text) {

@@ -133,7 +133,9 @@ void TensorBoardLog::health(const HealthRecord& record) {
 }
 
 void TensorBoardLog::evaluation(const EvaluationRecord& record) {
-  write(record.step, {{"loss/validation", record.loss}});
+  std::vector<Scalar> scalars{{"loss/validation", record.loss}};
+  for (const Metric& each : record.metrics) scalars.push_back({"validation_metric/" + each.name, each.value});
+  write(record.step, scalars);
 }
 
 void TensorBoardLog::checkpoint(const CheckpointRecord& record) {

@@ -125,12 +125,14 @@ void TrainingLog::ranks(const RankTimes& times) {
 }
 
 void TrainingLog::evaluation(const EvaluationRecord& record) {
-  write({{"event", "eval"},
-         {"step", record.step},
-         {"loss", record.loss},
-         {"tokens", record.tokens},
-         {"data_wait_seconds", record.data_wait_seconds},
-         {"weights", record.of_average ? "average" : "trained"}});
+  ordered_json line{{"event", "eval"},
+                    {"step", record.step},
+                    {"loss", record.loss},
+                    {"tokens", record.tokens},
+                    {"data_wait_seconds", record.data_wait_seconds},
+                    {"weights", record.of_average ? "average" : "trained"}};
+  for (const Metric& each : record.metrics) line["metrics"][each.name] = each.value;
+  write(std::move(line));
 }
 
 void TrainingLog::checkpoint(const CheckpointRecord& record) {
@@ -158,6 +160,7 @@ void TrainingLog::summary(const TrainingSummary& summary) {
   }
   if (!summary.planned_checkpoint_bytes.empty()) line["planned_checkpoint_bytes"] = summary.planned_checkpoint_bytes;
   if (summary.evaluation_loss) line["eval_loss"] = *summary.evaluation_loss;
+  for (const Metric& each : summary.evaluation_metrics) line["eval_metrics"][each.name] = each.value;
   write(std::move(line));
 }
 

@@ -49,6 +49,14 @@ std::string without_numbers(const std::string& name) {
   return kept;
 }
 
+std::string metrics_text(const std::vector<Metric>& metrics) {
+  std::string text;
+  for (const Metric& each : metrics) {
+    if (without_numbers(each.name) == each.name) text += "  " + each.name + format_line(" %.4g", each.value);
+  }
+  return text;
+}
+
 bool is_finite(const StepRecord& record) { return std::isfinite(record.loss) && std::isfinite(record.gradient_norm); }
 
 void SteadyMedian::add(double value) {

@@ -37,6 +37,10 @@ struct Metric {
 /// `name` without those of its parts between dots that are numbers: "load.largest" for "load.3.largest".
 [[nodiscard]] std::string without_numbers(const std::string& name);
 
+/// Metrics for people, such as "  accuracy 0.97" for each. Those with numbers in their names are left out, because a
+/// model may have hundreds of layers.
+[[nodiscard]] std::string metrics_text(const std::vector<Metric>& metrics);
+
 /// The results of one step.
 struct StepRecord {
   /// Completed steps, including this one.
@@ -80,6 +84,7 @@ struct EvaluationRecord {
   double data_wait_seconds = 0;
   /// True if the moving average of the weights was evaluated.
   bool of_average = false;
+  std::vector<Metric> metrics = {};
 };
 
 /// A bad step, and what the rules of [health] did about it.
@@ -148,6 +153,8 @@ struct TrainingSummary {
   std::vector<OffloadBytes> offload_peak = {};
   /// Host memory of each rank through which checkpoints are written.
   std::vector<std::int64_t> planned_checkpoint_bytes = {};
+  /// Of the last evaluation, as evaluation_loss.
+  std::vector<Metric> evaluation_metrics = {};
   /// Why the run stopped before its end. Every process knows it.
   StopReason stopped = StopReason::none;
 };

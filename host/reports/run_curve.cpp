@@ -101,8 +101,9 @@ class CurveReader {
   void take(const json& record) {
     const auto event = record.find("event");
     if (event == record.end()) return take_step(record);
-    if (*event == "eval" && request_.field == kLoss) {
-      if (const auto value = finite(record.find(kLoss), record)) {
+    const bool is_evaluated = request_.field == kLoss || request_.field.starts_with("metrics.");
+    if (*event == "eval" && is_evaluated) {
+      if (const auto value = field(record)) {
         curve_.evaluations.push_back({x_after(number(record, "step")), *value});
       }
     }

@@ -18,7 +18,7 @@ struct RunCurve {
   /// The file that was read.
   std::filesystem::path log;
   std::vector<CurvePoint> points;
-  /// Validation losses, if the field is the loss.
+  /// Values of validations, if the field is the loss or a metric.
   std::vector<CurvePoint> evaluations;
   /// True if the last line is torn, which a crash leaves, and was left out.
   bool is_torn = false;

@@ -57,6 +57,11 @@ std::vector<double> read_metric_sums(Executor& executor) {
   return sums;
 }
 
+void add_metric_sums(std::span<const double> sums, std::vector<double>& total) {
+  total.resize(sums.size());
+  for (std::size_t i = 0; i < sums.size(); ++i) total[i] += sums[i];
+}
+
 std::vector<Metric> describe_metrics(const std::vector<PlacedMetric>& placed, std::span<const double> sums,
                                      double count) {
   std::vector<Metric> metrics;

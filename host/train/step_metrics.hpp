@@ -12,6 +12,9 @@ namespace strata::host {
 /// The sums of all metrics in the last step, over all replicas (kMetricsReport). Empty if the model names none.
 [[nodiscard]] std::vector<double> read_metric_sums(Executor& executor);
 
+/// Adds the sums of another step or batch to `total`, which is empty before the first one.
+void add_metric_sums(std::span<const double> sums, std::vector<double>& total);
+
 /// Metrics as the log has them. A scalar is its sum divided by `count`. A histogram NAME is described by two numbers:
 /// - NAME.largest, its largest element divided by the mean of all;
 /// - NAME.entropy, the entropy of its shares divided by that of equal shares.

@@ -285,6 +285,7 @@ class Trainer::Rank {
     recorder_.begin(Activity::evaluating, step);
     double loss = 0;
     double count = 0;
+    std::vector<double> metric_sums;
     double wait_seconds = 0;
     for (std::uint64_t batch = 0; batch < batches; ++batch) {
       const ReadAhead::Outcome outcome = trainer_.validation_data_->wait(evaluated_);
@@ -298,14 +299,19 @@ class Trainer::Rank {
       trainer_.validation_data_->release(evaluated_++);
       loss += reports.at("loss");
       count += reports.at("count");
+      if (leads()) add_metric_sums(read_metric_sums(*evaluation_), metric_sums);
     }
     if (!leads()) return {};
-    trainer_.summary_.evaluation_loss = loss / count;
-    trainer_.observer_.evaluation({.step = step,
-                                   .loss = loss / count,
-                                   .tokens = static_cast<std::int64_t>(count),
-                                   .data_wait_seconds = wait_seconds,
-                                   .of_average = trainer_.setup_.configuration.optimizer.average.is_evaluated()});
+    const EvaluationRecord record{
+        .step = step,
+        .loss = loss / count,
+        .tokens = static_cast<std::int64_t>(count),
+        .data_wait_seconds = wait_seconds,
+        .of_average = trainer_.setup_.configuration.optimizer.average.is_evaluated(),
+        .metrics = describe_metrics(trainer_.programs_.evaluation->metrics, metric_sums, count)};
+    trainer_.summary_.evaluation_loss = record.loss;
+    trainer_.summary_.evaluation_metrics = record.metrics;
+    trainer_.observer_.evaluation(record);
     return {};
   }
 

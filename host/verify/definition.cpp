@@ -214,7 +214,7 @@ class DefinedRun {
       loss += of_replica.loss;
       count += of_replica.count;
       norm += of_replica.norm / static_cast<double>(values_.size());
-      add(of_replica.metrics, metrics);
+      add_metric_sums(of_replica.metrics, metrics);
     }
     exchange_.run(step, values_);
     for (std::size_t i = 0; i < averages_.size(); ++i) move_average(values_[i], averages_[i]);
@@ -230,6 +230,7 @@ class DefinedRun {
                 StackResult& result) {
     double loss = 0;
     double count = 0;
+    std::vector<double> metrics;
     for (std::size_t i = 0; i < values_.size(); ++i) {
       write(reads_averages ? averages_[i] : values_[i]);
       for (int worker = 0; worker < replicas_.workers.rank_count(); ++worker) {
@@ -237,9 +238,11 @@ class DefinedRun {
         const Reports reports = evaluation.run(pass, 0, of_worker);
         loss += reports.at("loss");
         count += reports.at("count");
+        add_metric_sums(read_metric_sums(evaluation), metrics);
       }
     }
     result.evaluations.push_back(loss / count);
+    result.metrics.insert(result.metrics.end(), metrics.begin(), metrics.end());
   }
 
   /// The parameters of all replicas, one after another. Parameters that no optimizer updates are there once.
@@ -264,11 +267,6 @@ class DefinedRun {
     }
   }
 
-  static void add(const std::vector<double>& terms, std::vector<double>& sums) {
-    sums.resize(terms.size());
-    for (std::size_t i = 0; i < terms.size(); ++i) sums[i] += terms[i];
-  }
-
   /// Loss, count and metrics are sums over the tokens of a replica. The gradients are scaled, and empty if they are not
   /// finite.
   struct ReplicaStep {
@@ -289,7 +287,7 @@ class DefinedRun {
       step.loss += reports.at("loss");
       step.count += reports.at("count");
       step.norm = reports.at("grad_norm");
-      add(read_metric_sums(executor_), step.metrics);
+      add_metric_sums(read_metric_sums(executor_), step.metrics);
       scale = reports.at("gradient_scale");
       sums.push_back(read_all(executor_, &StoredParameter::gradient));
     }

@@ -133,6 +133,16 @@ void disturb(Executor& executor, const StoredParameter& parameter, BufferId buff
   executor.write(shard.slice(buffer), values.data());
 }
 
+void note_metrics(Executor& executor, StackResult& result) {
+  const std::vector<double> metrics = read_metric_sums(executor);
+  result.metrics.insert(result.metrics.end(), metrics.begin(), metrics.end());
+}
+
+void note_evaluation(Executor& executor, const Reports& reports, StackResult& result) {
+  result.evaluations.push_back(reports.at("loss") / reports.at("count"));
+  note_metrics(executor, result);
+}
+
 }  // namespace
 
 std::filesystem::path offload_directory(const Program& program) {
@@ -181,7 +191,7 @@ void evaluate_alone(const StackSettings& settings, Device& device, Communicator&
                     make_offload_memory(plan.offload, offload_directory(program)), !evaluation.has_transfers());
   initialize(executor, settings.seed);
   const Reports reports = executor.run(0, 0, inputs);
-  if (rank == 0) result.evaluations.push_back(reports.at("loss") / reports.at("count"));
+  if (rank == 0) note_evaluation(executor, reports, result);
 }
 
 StepContext verified_step(std::uint64_t step, double learning_rate, const LossScaler& scaler) {
@@ -229,12 +239,11 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
       if (rank == 0) {
         result.losses.push_back(reports.at("loss") / reports.at("count"));
         result.gradient_norms.push_back(reports.at("grad_norm"));
-        const std::vector<double> metrics = read_metric_sums(executor);
-        result.metrics.insert(result.metrics.end(), metrics.begin(), metrics.end());
+        note_metrics(executor, result);
       }
       if (!settings.evaluates_after(step)) continue;
       const Reports evaluated = evaluation->run(evaluations++, 0, inputs);
-      if (rank == 0) result.evaluations.push_back(evaluated.at("loss") / evaluated.at("count"));
+      if (rank == 0) note_evaluation(*evaluation, evaluated, result);
     }
     result.planned_peak_bytes[static_cast<std::size_t>(rank)] = planned.arena;
     result.arena_peak_bytes[static_cast<std::size_t>(rank)] = arena->peak_bytes();

@@ -25,7 +25,7 @@ struct StackResult {
   std::vector<double> losses;          ///< mean over tokens, one per step
   std::vector<double> gradient_norms;  ///< one per step
   std::vector<double> evaluations;     ///< mean over tokens, one per evaluation; empty without an evaluation pass
-  std::vector<double> metrics;         ///< sums of all metrics (Compiled::metrics), step after step
+  std::vector<double> metrics;         ///< sums of all metrics (Compiled::metrics) of steps and evaluations, in order
 
   /// Every whole parameter after the last step. Replicas along unsynchronized axes follow one another in the order of
   /// the mesh.

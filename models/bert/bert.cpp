@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/classification.hpp"
 #include "common/layers.hpp"
 #include "common/options.hpp"
 #include "strata/error.hpp"
@@ -172,7 +173,9 @@ class BertBuilder {
     x = models::normalize(b_, x, {"embed"}, name + "transform.LayerNorm", norm_);
     const Value bias = b_.parameter(name + "bias", {"vocab"}, Initialization::constant(0), false);
     const Value scores = b_.linear(x, words_, {"batch", "seq", "vocab"}, name + "decoder");
-    score(b_.add(scores, bias, name + "logits"), {"batch", "seq"});
+    const Value logits = b_.add(scores, bias, name + "logits");
+    b_.output("logits", logits);
+    b_.cross_entropy_loss(logits, b_.input("targets", {"batch", "seq"}), "loss");
   }
 
   void classify(Value x) {
@@ -182,14 +185,7 @@ class BertBuilder {
     x = models::affine(b_, x, "bert.pooler.dense",
                        {.weight = {"embed", "embed_out"}, .bias = {"embed_out"}, .result = {"batch", "embed_out"}});
     x = b_.dropout(b_.activation(x, "tanh", "bert.pooler.activation"), settings_.dropout, "bert.pooler.dropout");
-    score(models::affine(b_, x, "classifier",
-                         {.weight = {"embed_out", "classes"}, .bias = {"classes"}, .result = {"batch", "classes"}}),
-          {"batch"});
-  }
-
-  void score(Value logits, const Dims& targets) {
-    b_.output("logits", logits);
-    b_.cross_entropy_loss(logits, b_.input(settings_.classes > 0 ? "labels" : "targets", targets), "loss");
+    models::classify(b_, x, "classifier", "embed_out");
   }
 
   GraphBuilder& b_;

@@ -1,8 +1,7 @@
 #include "common/images.hpp"
 
-#include "common/layers.hpp"
-
 namespace strata::models {
+
 Value convolve(GraphBuilder& b, Value x, const std::string& name, const Convolution& shape) {
   const Value weight = b.parameter(name + ".weight", shape.weight, Initialization::normal(shape.deviation), true);
   const Attributes attributes{{"result", join(shape.result)}, {"stride", shape.stride}, {"padding", shape.padding}};
@@ -29,24 +28,6 @@ Value max_pool(GraphBuilder& b, Value x, const std::string& name, const Pooling&
   const Attributes attributes{
       {"result", join(shape.result)}, {"size", shape.window}, {"stride", shape.stride}, {"padding", shape.padding}};
   return b.op("max_pool", {x}, name, attributes)[0];
-}
-
-OptionSpecification label_smoothing_option() {
-  return option::number("label_smoothing", 0.0, 0, 0.99,
-                        "Part of a label that is spread over all classes in the loss of training (Szegedy et al., "
-                        "\"Rethinking the Inception Architecture for Computer Vision\", 2015).");
-}
-
-void classify(GraphBuilder& b, Value features, const std::string& name, double label_smoothing, const Dim& width) {
-  const Value logits =
-      affine(b, features, name, {.weight = {width, "classes"}, .bias = {"classes"}, .result = {"batch", "classes"}});
-  b.output("logits", logits);
-  // Evaluation compares models by the plain loss.
-  Attributes attributes;
-  if (b.mode() == GraphMode::training && label_smoothing > 0) attributes.set("label_smoothing", label_smoothing);
-  const std::vector<Value> results = b.op("cross_entropy", {logits, b.input("labels", {"batch"})}, "loss", attributes);
-  b.graph().sinks.push_back({Sink::Kind::loss, {}, results[0]});
-  b.graph().sinks.push_back({Sink::Kind::count, {}, results[2]});
 }
 
 }  // namespace strata::models

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "strata/graph.hpp"
-#include "strata/options.hpp"
 
 /// \file
 /// Blocks of models that classify images [batch channels height width].
@@ -42,12 +41,5 @@ struct Pooling {
 };
 
 [[nodiscard]] Value max_pool(GraphBuilder& builder, Value x, const std::string& name, const Pooling& shape);
-
-/// The option `label_smoothing`.
-[[nodiscard]] OptionSpecification label_smoothing_option();
-
-/// A linear layer from features [batch `width`] to classes, and the loss of the input "labels".
-void classify(GraphBuilder& builder, Value features, const std::string& name, double label_smoothing,
-              const Dim& width = "embed");
 
 }  // namespace strata::models

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "common/classification.hpp"
 #include "common/images.hpp"
 #include "common/options.hpp"
 #include "strata/error.hpp"
@@ -125,7 +126,7 @@ class ResnetBuilder {
     }
     b_.begin_block(block);
     x = b_.mean(x, {"batch", images.channels}, "avgpool");
-    models::classify(b_, x, "fc", settings_.label_smoothing, images.channels);
+    models::classify(b_, x, "fc", images.channels, settings_.label_smoothing);
   }
 
  private:

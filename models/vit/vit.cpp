@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/classification.hpp"
 #include "common/images.hpp"
 #include "common/layers.hpp"
 #include "common/options.hpp"
@@ -178,7 +179,7 @@ class VitBuilder {
   void classify(Value x) {
     const Dims image{"batch", "embed"};
     x = settings_.class_token ? b_.linear(x, first_token(), image, "class_token.pick") : b_.mean(x, image, "mean");
-    models::classify(b_, x, "heads.head", settings_.label_smoothing);
+    models::classify(b_, x, "heads.head", "embed", settings_.label_smoothing);
   }
 
   GraphBuilder& b_;

@@ -194,7 +194,7 @@ void GraphBuilder::cross_entropy_loss(Value logits, Value targets, const std::st
 void GraphBuilder::add_loss(Value term) { graph_.sinks.push_back({Sink::Kind::loss, {}, term}); }
 
 void GraphBuilder::add_metric(const std::string& name, Value value) {
-  if (mode_ == GraphMode::training) graph_.sinks.push_back({Sink::Kind::metric, name, value});
+  graph_.sinks.push_back({Sink::Kind::metric, name, value});
 }
 
 void GraphBuilder::output(const std::string& name, Value value) {

@@ -27,6 +27,7 @@ output = "{folder}/run"
 checkpoint_every = 0
 [batch]
 global = {batch}
+micro = {micro}
 [optimizer]
 plugin = "adamw"
 lr = 1e-4
@@ -122,6 +123,26 @@ def vit_torch(row):
             dict(pixel_values=images, labels=torch.randint(2, (row["batch"],))))
 
 
+def resnet_data(folder, row):
+    """Records of CIFAR-10 with random pixels."""
+    import os
+    pixels = 3 * row["image"] ** 2
+    (folder / "images.bin").write_bytes(b"".join(bytes([index % 10]) + os.urandom(pixels) for index in range(2 * row["batch"])))
+
+
+def resnet_torch(row):
+    """ResNet-18 with the stem of small images: a convolution of 3 x 3 pixels, and no pooling."""
+    import torch
+    import transformers
+    from transformers.models.resnet.modeling_resnet import ResNetConvLayer
+    model = transformers.ResNetForImageClassification(transformers.ResNetConfig(
+        layer_type="basic", depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512], embedding_size=64, num_labels=10))
+    stem = model.resnet.embedder
+    stem.embedder, stem.pooler = ResNetConvLayer(3, 64, kernel_size=3), torch.nn.Identity()
+    images = torch.randn(row["batch"], 3, row["image"], row["image"])
+    return model, dict(pixel_values=images, labels=torch.randint(10, (row["batch"],)))
+
+
 MODELS = {
     "bert": {"name": "BERT-base, two classes", "vocab": 30522, "length": 128, "batch": 8, "data": bert_data, "torch": bert_torch,
              "tables": '[model]\nplugin = "bert"\nsize = "bert-base"\nvocab = 30522\ncontext = {length}\nclasses = 2\n'
@@ -141,6 +162,10 @@ MODELS = {
             "tables": '[model]\nplugin = "vit"\nsize = "vit-s-16"\nimage = {image}\n'
                       '[data]\nplugin = "images"\nformat = "folder"\npaths = ["{folder}/images"]\nclasses = 2\n'
                       'height = {image}\nwidth = {image}\n'},
+    "resnet": {"name": "ResNet-18, 32 x 32", "image": 32, "batch": 32, "micro": 32, "data": resnet_data,
+               "torch": resnet_torch,  # batch norms have the samples of one micro-batch
+               "tables": '[model]\nplugin = "resnet"\nsize = "resnet-18"\nstem = "cifar"\nimage = {image}\n'
+                         '[data]\nplugin = "images"\nformat = "cifar10"\npaths = ["{folder}/images.bin"]\n'},
 }
 
 
@@ -152,7 +177,7 @@ def run_strata(args, row, folder):
     config, log = folder / "run.toml", folder / "log.jsonl"
     log.unlink(missing_ok=True)
     tables = row["tables"].format(folder=folder, **row)
-    config.write_text(tables + RUN.format(folder=folder, steps=args.steps, batch=row["batch"]) +
+    config.write_text(tables + RUN.format(folder=folder, steps=args.steps, batch=row["batch"], micro=row.get("micro", 1)) +
                       (BF16 if args.dtype == "bf16" else ""))
     _, peak = run_measured([str(args.strata), "train", str(config), "--log-json", str(log), "--overwrite"], 2)
     lines = [json.loads(line) for line in log.read_text().splitlines()]

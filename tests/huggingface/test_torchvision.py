@@ -1,4 +1,4 @@
-"""Compares vit and resnet with torchvision: logits, the loss and gradients of a step, and files."""
+"""Compares vit and resnet with torchvision: logits, the loss, the accuracy and gradients of a step, and files."""
 
 from small_models import *
 
@@ -63,15 +63,23 @@ def save(model, config, folder):
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def image_file(path):
-    """A file of CIFAR-10's format. Returns the images as the dataset normalises them, and the labels."""
+def image_file(path, model):
+    """A file of CIFAR-10's format. Returns the images as the dataset normalises them, and the labels, of which the model
+    predicts half."""
     generator = numpy.random.default_rng(5)
     pixels = generator.integers(0, 256, (IMAGES, 3, SIDE, SIDE)).astype("uint8")
+    images = torch.from_numpy((pixels / 255.0 - 0.5) / 0.25).float()
     labels = numpy.arange(IMAGES).astype("uint8")
+    with torch.no_grad():
+        labels[::2] = model.eval()(images).argmax(1)[::2]
     with open(path, "wb") as file:
         for label, image in zip(labels, pixels):
             file.write(bytes([label]) + image.tobytes())
-    return torch.from_numpy((pixels / 255.0 - 0.5) / 0.25).float(), torch.from_numpy(labels.astype("int64"))
+    return images, torch.from_numpy(labels.astype("int64"))
+
+
+def accuracy_of(logits, labels):
+    return (logits.argmax(1) == labels).double().mean().item()
 
 
 def compare_eval(folder, name, model, images):
@@ -88,14 +96,17 @@ def compare_eval(folder, name, model, images):
 
 def compare_step(folder, name, model, images, labels):
     model.train()
-    loss = cross_entropy(model(images), labels, label_smoothing=SMOOTHING)
+    logits = model(images)
+    loss = cross_entropy(logits, labels, label_smoothing=SMOOTHING)
     loss.backward()
     (folder / "run.toml").write_text(CONFIGURATION.format(folder=folder, smoothing=SMOOTHING, images=IMAGES,
                                                           lr=LEARNING_RATE))
     strata("train", folder / "run.toml", "--log-json", folder / "log.json")
     events = [json.loads(line) for line in (folder / "log.json").read_text().splitlines()]
-    found = [event["loss"] for event in events if "event" not in event][0]
-    check(abs(found - loss.item()) < 1e-5, f"{name}: loss {found}, torchvision {loss.item()}")
+    step = [event for event in events if "event" not in event][0]
+    check(abs(step["loss"] - loss.item()) < 1e-5, f"{name}: loss {step['loss']}, torchvision {loss.item()}")
+    accuracy = accuracy_of(logits, labels)
+    check(step["metrics"] == {"accuracy": accuracy}, f"{name}: {step['metrics']}, torchvision {accuracy}")
     strata("export", folder / "run", folder / "stepped")
     before, after = tensors_of(folder / "original"), tensors_of(folder / "stepped")
     worst, of = 0, ""
@@ -113,15 +124,27 @@ def compare_step(folder, name, model, images, labels):
     return worst
 
 
+def compare_accuracy(folder, name, model, images, labels):
+    """Of the running averages of batch norms, as `strata evaluate` prints it."""
+    settings = ["data.plugin=images", "data.mean=[0.5, 0.5, 0.5]", "data.std=[0.25, 0.25, 0.25]"]
+    printed = strata("evaluate", folder / "imported", folder / "images", "--json",
+                     *(word for each in settings for word in ("--set", each)))
+    found = json.loads(printed[printed.index("{"):])["metrics"]["accuracy"]
+    with torch.no_grad():
+        expected = accuracy_of(model.eval()(images), labels)
+    check(found == expected and expected >= 0.5, f"{name}: accuracy {found}, torchvision {expected}")
+
+
 def test_models(folder):
     for name, (make, config) in MODELS.items():
         own = folder / name
         own.mkdir()
         model = small_model(make)
         save(model, config, own / "original")
-        images, labels = image_file(own / "images")
+        images, labels = image_file(own / "images", model)
         strata("import", own / "original", own / "imported")
         logits = compare_eval(own, name, model, images)
+        compare_accuracy(own, name, model, images, labels)
         gradients = compare_step(own, name, model, images, labels)
         strata("export", own / "imported", own / "exported")
         before, after = tensors_of(own / "original"), tensors_of(own / "exported")

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "build_paths.hpp"
+#include "matrix/model_options.hpp"
 #include "matrix/random_stack.hpp"
 #include "random_choice.hpp"
 
@@ -47,7 +48,8 @@ Stack draw_stack(RandomChoice& choice) {
 /// Lines of [model]. The random stacks split as many blocks as this model has besides its embeddings and its head.
 std::string draw_model(std::uint64_t number, const Stack& stack, RandomChoice& choice) {
   return "plugin = \"drawn\"\nseed = " + std::to_string(number) + "\nlayers = " + stack.run_option("model.layers") +
-         "\nletters = " + std::to_string(3 + choice.below(6)) + "\ndropout = " + (choice.flip() ? "0.1" : "0.0") + "\n";
+         "\nletters = " + std::to_string(3 + choice.below(6)) + "\ndropout = " + (choice.flip() ? "0.1" : "0.0") +
+         "\n" + sizes_of_model(stack);
 }
 
 std::string configuration_of(const Stack& stack, const std::string& model) {

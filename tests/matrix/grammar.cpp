@@ -1,10 +1,9 @@
 #include "matrix/grammar.hpp"
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
-#include <string_view>
 
+#include "matrix/model_options.hpp"
 #include "matrix/models.hpp"
 #include "matrix/stack.hpp"
 
@@ -34,49 +33,6 @@ OptionRow size(int most = 3, int largest = kMostRanks) {
   return row;
 }
 
-bool has_model(const Stack& stack, const std::string& plugin) {
-  return stack.run_option("model.plugin").starts_with("\"" + plugin + "\"");
-}
-
-bool has_llama_names(const Stack& stack) { return has_model(stack, "llama") || has_model(stack, "mixture"); }
-
-/// Parts of patterns for the parameters of gpt2, and what the other models have instead.
-struct ParameterNames {
-  std::string_view gpt2, llama, mixture, bert, t5;
-};
-constexpr std::array<ParameterNames, 6> kParameterNames = {
-    {{"*.bias", "*norm.weight", "*norm.weight", "*.bias", "*layer_norm.weight"},
-     {"wpe.*", "lm_head.weight", "lm_head.weight", "*position_embeddings.weight", "shared.weight"},
-     {"h.*.attn.*.", "*.self_attn.*_proj.", "*.self_attn.*_proj.", "*.attention.self.*.", "*Attention.[qkvo]."},
-     // Muon refuses the matrices of experts, but not the router's.
-     {"h.*.mlp.*.", "*.mlp.*_proj.", "*.mlp.gate.", "*.intermediate.*.", "*.DenseReluDense.*."},
-     {"h.*.", "*_proj.", "*_proj.", "*.layer.*.", "*.layer.*."},
-     {"\"heads\"", "\"head_dim\"", "\"head_dim\"", "\"heads\"", "\"heads\""}}};
-
-/// Groups for the parameters' names of the stack's model.
-std::string groups_of_model(const Stack& stack, const std::string& toml) {
-  std::string text = toml;
-  for (const ParameterNames& names : kParameterNames) {
-    const std::string_view to = has_model(stack, "mixture") ? names.mixture
-                                : has_model(stack, "llama") ? names.llama
-                                : has_model(stack, "bert")  ? names.bert
-                                : has_model(stack, "t5")    ? names.t5
-                                                            : names.gpt2;
-    for (std::size_t at = text.find(names.gpt2); at != std::string::npos; at = text.find(names.gpt2, at + to.size())) {
-      text.replace(at, names.gpt2.size(), to);
-    }
-  }
-  return text;
-}
-
-/// An option that decoders alone have.
-std::string of_decoders(const Stack& stack, const std::string& toml) {
-  return has_model(stack, "bert") || has_model(stack, "t5") ? "" : toml;
-}
-
-/// An option that T5 lacks.
-std::string not_of_t5(const Stack& stack, const std::string& toml) { return has_model(stack, "t5") ? "" : toml; }
-
 OptionRow written(OptionRow row, std::string (*write)(const Stack& stack, const std::string& toml)) {
   for (OptionChoice& each : row.choices) each.write_for_run = write;
   return row;
@@ -97,9 +53,9 @@ OptionRow optimizer_groups() {
 std::vector<OptionRow> run_options() {
   OptionRow layers = values("model.layers", {"1", "2", "4", "6"});
   for (const char* rare : {"10", "14"}) layers.choices.push_back({.toml = rare, .rare = true});
-  return {std::move(layers),
+  return {written(std::move(layers), layers_of_model),
           {"model.plugin", models()},
-          written(values("model.attention_dropout", {"0.0", "0.2"}), not_of_t5),
+          written(values("model.attention_dropout", {"0.0", "0.2"}), attention_dropout_of_model),
           written(values("model.window", {"0", "3", "6"}), of_decoders),
           written(flag("model.documents"), of_decoders),
           values("batch.micro", {"1", "2"}),
@@ -177,12 +133,9 @@ std::string uneven_split(const Stack& stack, const StrategyChoice& strategy) {
   const int chunks_of_stage =
       strategy.option("schedule") == "\"zbv\"" ? 2 : std::stoi(strategy.option("virtual_stages"));
   const int chunks = std::stoi(strategy.option("size")) * chunks_of_stage;
-  // The embedding and the head are blocks too. T5 has an encoder and a decoder, each with an embedding.
-  const int layers = std::stoi(stack.run_option("model.layers"));
-  const int blocks = has_model(stack, "t5") ? 2 * layers + 3 : layers + 2;
   std::string split;
   for (int chunk = 1; chunk < chunks; ++chunk) split += "1,";
-  return "\"" + split + std::to_string(std::max(blocks - chunks + 1, 1)) + "\"";
+  return "\"" + split + std::to_string(std::max(blocks_of_model(stack) - chunks + 1, 1)) + "\"";
 }
 
 StrategyRow pipeline() {
@@ -198,23 +151,6 @@ StrategyRow pipeline() {
           .percent = 45};
 }
 
-/// Patterns of the parameters of the stack's model.
-std::string lora_of_model(const Stack& stack, const StrategyChoice& /*strategy*/) {
-  const std::string head = "2\nalpha = 2.0\ntargets = ";
-  if (has_llama_names(stack)) {
-    // Experts take no adapters.
-    const std::string projections = has_model(stack, "mixture") ? "*self_attn.*_proj.weight" : "*_proj.weight";
-    return head + "[\"*embed_tokens*\", \"" + projections + "\"]\ntrain = [\"model.norm.weight\"]";
-  }
-  if (has_model(stack, "bert")) {
-    return head + "[\"*word_embeddings.weight\", \"*.query.weight\"]\ntrain = [\"*LayerNorm.*\"]";
-  }
-  if (has_model(stack, "t5")) {
-    return head + "[\"shared.weight\", \"*Attention.[qv].weight\"]\ntrain = [\"*final_layer_norm.weight\"]";
-  }
-  return head + "[\"wte.weight\", \"h.*.attn.[qv].weight\"]\ntrain = [\"ln_f.*\", \"wpe.weight\"]";
-}
-
 StrategyRow lora() {
   return {.name = "lora",
           .plugin = "lora",
@@ -228,6 +164,12 @@ StrategyRow lora() {
                         {.toml = "2\npatterns", .write = lora_of_model}}},
                       {"base", {{"\"full\""}, {"\"nf4\""}, {"\"int8\"\nbase_block = 3"}}}},
           .percent = 25};
+}
+
+OptionRow loss_scale() {
+  OptionRow row = words("loss_scale", {"auto", "off", "static", "dynamic"});
+  for (OptionChoice& each : row.choices) each.write = loss_scale_of_model;
+  return row;
 }
 
 std::vector<StrategyRow> strategies() {
@@ -313,8 +255,7 @@ std::vector<StrategyRow> strategies() {
            .fixed = "",
            .splits_batch = false,
            .divides = {},
-           .options = {words("compute", {"bf16", "fp16", "f32"}), words("reduce", {"f32", "bf16"}),
-                       words("loss_scale", {"auto", "off", "static", "dynamic"})},
+           .options = {words("compute", {"bf16", "fp16", "f32"}), words("reduce", {"f32", "bf16"}), loss_scale()},
            .percent = 35}};
 }
 
@@ -344,26 +285,23 @@ std::vector<Conflict> conflicts() {
     }
   }
   for (const OptionChoice& model : models()) {
-    const std::string name = "model.plugin=" + model.toml;
-    if (!model.toml.starts_with("\"mixture\"")) conflicts.push_back({"expert", name});
-    if (model.toml.find("balance_bias") == std::string::npos) continue;
-    for (const char* apart : {"localsgd", "compress"}) conflicts.push_back({apart, name});
+    const std::string feature = "model.plugin=" + model.toml;
+    if (!model.toml.starts_with("\"mixture\"")) conflicts.push_back({"expert", feature});
+    const bool is_resnet = model.toml.starts_with("\"resnet\"");
+    // Statistics of the samples of all ranks.
+    if (is_resnet || model.toml.find("balance_bias") != std::string::npos) {
+      for (const char* apart : {"localsgd", "compress"}) conflicts.push_back({apart, feature});
+    }
+    if (!is_resnet) continue;
+    // No sequence to shard.
+    for (const std::string strategy : {"context", "second context"}) {
+      for (const std::string size : {"2", "3"}) conflicts.push_back({strategy + ".size=" + size, feature});
+    }
   }
   return conflicts;
 }
 
 }  // namespace
-
-std::string data_of_model(const Stack& stack) {
-  if (has_model(stack, "t5")) return "plugin = \"pairs\"\npath = \"none\"\ntarget_path = \"none\"\n";
-  if (!has_model(stack, "bert")) {
-    return "plugin = \"tokens\"\npath = \"none\"\ndocuments = \"token\"\ndocument_end = 0\n";
-  }
-  if (stack.run_option("model.plugin").find("classes") == std::string::npos) {
-    return "plugin = \"masked\"\npath = \"none\"\nmask_token = 3\n";
-  }
-  return "plugin = \"sentences\"\npath = \"none\"\nlabels = \"none\"\nfirst_token = 1\nlast_token = 2\n";
-}
 
 int ModelSizes::field(const std::string& name) const {
   if (name == "heads") return heads;

@@ -97,7 +97,4 @@ inline constexpr int kMostSequences = 32;
 
 [[nodiscard]] const Grammar& grammar();
 
-/// The lines of [data] for the stack's model.
-std::string data_of_model(const Stack& stack);
-
 }  // namespace strata::testing

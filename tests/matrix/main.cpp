@@ -13,6 +13,7 @@
 
 #include "build_paths.hpp"
 #include "matrix/drawn_run.hpp"
+#include "matrix/model_options.hpp"
 #include "matrix/proof.hpp"
 #include "matrix/random_stack.hpp"
 #include "matrix/refusals.hpp"
@@ -32,6 +33,7 @@ struct Arguments {
   bool refusals = false;
   bool graphs = false;
   bool train = false;
+  std::string model;
   std::string communicator = "local";
   std::vector<std::string> files;
   std::string plugins = strata::plugin_folder();
@@ -71,6 +73,7 @@ int prove(const Arguments& arguments) {
     for (;;) {
       const std::uint64_t number = next++;
       if (number >= arguments.from + arguments.count) return;
+      if (!arguments.model.empty() && !has_model(random_stack(number), arguments.model)) continue;
       const std::string name = name_of(arguments, number);
       const std::string toml = configuration_of(arguments, number);
       const Proof proof = prover.prove(toml, name);
@@ -129,7 +132,9 @@ int main(int argc, char** argv) {
   app.add_option("--count", arguments.count, "How many")->capture_default_str();
   app.add_option("--jobs", arguments.jobs, "Stacks at a time")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--plugins", arguments.plugins, "Folder of the plugins")->capture_default_str();
-  app.add_flag("--graphs", arguments.graphs, "Draw the model's graph too, instead of taking gpt2 or llama");
+  app.add_option("--model", arguments.model, "Leave out the stacks of other models, by the name of the plugin")
+      ->type_name("PLUGIN");
+  app.add_flag("--graphs", arguments.graphs, "Draw the model's graph too, instead of taking one of the plugins'");
   app.add_flag("--train", arguments.train,
                "Train drawn models by `strata train`: each under one stack, and from its checkpoint under another");
   app.add_option("--communicator", arguments.communicator, "Joins the ranks of --train")

@@ -68,7 +68,11 @@ std::vector<OptionChoice> models() {
           {"\"t5\"\nhead_dim = 2\nffn = 12\ntarget_context = 6\ntied = true\ngated = false"},
           {kMixture},
           {kSharedMixture},
-          {kBalancedMixture}};
+          {kBalancedMixture},
+          {"\"vit\"\nffn = 12\ndropout = 0.1\nlabel_smoothing = 0.1"},
+          {"\"vit\"\nffn = 12\nclass_token = false"},
+          {"\"resnet\"\nstem = \"cifar\"\nimage = 6\nlabel_smoothing = 0.1"},
+          {"\"resnet\"\nblock = \"bottleneck\"\nimage = 18"}};
 }
 
 std::vector<ModelSizes> model_sizes() {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "matrix/model_options.hpp"
+
 namespace strata::testing {
 namespace {
 
@@ -81,13 +83,12 @@ StrategyChoice plain_strategy(std::size_t row) {
   return {row, std::vector<std::size_t>(grammar().strategies.at(row).options.size())};
 }
 
-std::string to_toml(const Stack& stack) { return to_toml(stack, section_lines(stack, "model"), data_of_model(stack)); }
+std::string to_toml(const Stack& stack) {
+  return to_toml(stack, section_lines(stack, "model") + sizes_of_model(stack), data_of_model(stack));
+}
 
 std::string to_toml(const Stack& stack, const std::string& model, const std::string& data) {
-  const ModelSizes& sizes = grammar().sizes.at(stack.sizes);
   std::string text = "[run]\nsteps = 3\n\n[model]\n" + model;
-  text += "heads = " + std::to_string(sizes.heads) + "\nembed = " + std::to_string(sizes.embed) +
-          "\ncontext = " + std::to_string(sizes.context) + "\nvocab = " + std::to_string(sizes.vocab) + "\n";
   text += "\n[data]\n" + data + "\n[batch]\nglobal = " + std::to_string(stack.global_batch()) + "\n";
   text += section_lines(stack, "batch");
   text += "\n[optimizer]\n" + section_lines(stack, "optimizer");

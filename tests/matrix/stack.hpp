@@ -42,7 +42,7 @@ struct Stack {
 /// The stack's configuration. `strata verify --full` accepts it too.
 [[nodiscard]] std::string to_toml(const Stack& stack);
 
-/// The same with other lines of the sections [model], besides the sizes, and [data].
+/// The same with other lines of the sections [model] and [data].
 [[nodiscard]] std::string to_toml(const Stack& stack, const std::string& model, const std::string& data);
 
 /// Positions of the model sizes that the stack's axes divide.

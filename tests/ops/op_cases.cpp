@@ -261,6 +261,13 @@ std::vector<OpCase> cross_entropy_cases() {
                     .sizes = kSizes,
                     .operands = {full(rows, Fill::large), full(rows), targets}};
   const OpCase count{.name = "count_targets", .op = "count_targets", .sizes = kSizes, .operands = {targets}};
+  // Of two classes, many rows are correct, and the logits 0 and 0 are equal.
+  const OpCase correct{.name = "count_correct",
+                       .op = "count_correct",
+                       .sizes = kSizes,
+                       .operands = {{{"batch", "seq", "group"}, Fill::sparse}, targets}};
+  const OpCase correct_of_many{
+      .name = "count_correct_of_many", .op = "count_correct", .sizes = kSizes, .operands = {{logits}, targets}};
   const OpCase log_sum{.name = "log_sum_exponential",
                        .op = "log_sum_exponential",
                        .sizes = kSizes,
@@ -283,6 +290,10 @@ std::vector<OpCase> cross_entropy_cases() {
                                with_sizes(loss, kLargeSizes, "_large"),
                                count,
                                with_accumulate(count),
+                               correct,
+                               with_accumulate(correct),
+                               correct_of_many,
+                               with_sizes(correct_of_many, kLargeSizes, "_large"),
                                row_max,
                                with_sizes(row_max, kLargeSizes, "_large"),
                                with_sizes(row_max, kEvenSizes, "_even"),

@@ -223,6 +223,7 @@ TEST(OpGradientTable, CoversEveryRegisteredOp) {
                                                   "cached_attention",
                                                   "normalize",
                                                   "count_choices",
+                                                  "count_correct",
                                                   "dequantize_weight"};
   for (const std::string& name : core_registry().names()) {
     const bool is_flat = core_registry().get(name).flat_signature({}).has_value();

@@ -47,7 +47,7 @@ TEST(TrainingLog, WritesAnObjectALine) {
               .memory = {.planned_bytes = 4096, .arena_bytes = 1024, .resident_bytes = 8192},
               .group_norms = {{"h.0", 0.08}, {"wte", 0.06}},
               .metrics = {{"load.0.largest", 1.5}, {"load.largest", 1.5}}});
-    log.evaluation({.step = 3, .loss = 2.25, .tokens = 640, .data_wait_seconds = 0.5});
+    log.evaluation({.step = 3, .loss = 2.25, .tokens = 640, .data_wait_seconds = 0.5, .metrics = {{"accuracy", 0.75}}});
     log.checkpoint({.step = 3,
                     .path = "checkpoints/step-00000003",
                     .bytes = 4096,
@@ -69,7 +69,8 @@ TEST(TrainingLog, WritesAnObjectALine) {
                                       "metrics":{"load.0.largest":1.5,"load.largest":1.5}})"));
   EXPECT_EQ(
       lines[1],
-      json::parse(R"({"event":"eval","step":3,"loss":2.25,"tokens":640,"data_wait_seconds":0.5,"weights":"trained"})"));
+      json::parse(R"({"event":"eval","step":3,"loss":2.25,"tokens":640,"data_wait_seconds":0.5,"weights":"trained",
+                      "metrics":{"accuracy":0.75}})"));
   EXPECT_EQ(lines[2], json::parse(R"({"event":"checkpoint","step":3,"path":"checkpoints/step-00000003","bytes":4096,
                                       "pause_seconds":0.5,"wait_seconds":0.25,"write_seconds":2.0})"));
   EXPECT_EQ(lines[3], json::parse(R"({"event":"summary","step":3,"median_tokens_per_second":900.0,

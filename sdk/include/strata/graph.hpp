@@ -319,10 +319,10 @@ class STRATA_API GraphBuilder {
   /// Adds `term`, [] f64, to the loss: the result of an op whose gradient rule takes the loss's gradient as 1, such as
   /// z_loss, or dot for any value. Terms of samples are summed. The sum of a step is divided by its token count.
   void add_loss(Value term);
-  /// Names a value that every training step logs, such as how many tokens chose each expert: `value`, [] or [n] f64,
-  /// the result of an op whose terms of samples are summed. Micro-batches and ranks are summed too. The log has []
-  /// divided by the token count, and of [n] how unequal its elements are (docs/logging.md). The value has no gradient.
-  /// Does nothing in evaluation mode.
+  /// Names a value that steps and evaluations log, such as how many samples are classified correctly: `value`, [] or
+  /// [n] f64, the result of an op whose terms of samples are summed. Micro-batches and ranks are summed too. The log
+  /// has [] divided by the token count, and of [n] how unequal its elements are (docs/logging.md). The value has no
+  /// gradient. A model adds a metric of training alone only if mode() is training.
   void add_metric(const std::string& name, Value value);
   /// Registers `value` as an output for evaluation and generation, such as "logits".
   void output(const std::string& name, Value value);

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ops/op_base.hpp"
+#include "ops/row_op.hpp"
 
 namespace strata::ops {
 namespace {
@@ -157,6 +157,27 @@ Work prepare_count_targets(const OpInstance& op) {
   };
 }
 
+/// True if `target` has the largest of the row's logits. Of equals, the first one is the largest.
+bool is_best(const Reader& logits, std::int64_t first, std::int64_t width, std::int64_t target) {
+  if (target < 0 || target >= width) return false;
+  const double own = logits[first + target];
+  for (std::int64_t j = 0; j < width; ++j) {
+    const double other = logits[first + j];
+    if (j < target ? !(other < own) : !(other <= own)) return false;
+  }
+  return true;
+}
+
+Work prepare_count_correct(const OpInstance& op) {
+  return [count = rows(op.operands[0]), width = columns(op.operands[0])](const Launch& launch) {
+    std::int64_t correct = 0;
+    for (std::int64_t row = 0; row < count; ++row) {
+      correct += is_best(launch.operand(0), row * width, width, target_of(launch.operand(1), row)) ? 1 : 0;
+    }
+    launch.result(0).set(0, static_cast<double>(correct));
+  };
+}
+
 Work prepare_cross_entropy_gradient(const OpInstance& op) {
   const IndexMap map = index_map(op, op.operands[0].dims.back());
   return [map, parts = LabelParts(op)](const Launch& launch) {
@@ -231,6 +252,19 @@ void register_cross_entropy(Registration& registration) {
                           require_targets(types[0], types[0].dims, node);
                           return {kTotal};
                         }});
+  add_op<RowOp>(
+      registration,
+      {.name = "count_correct",
+       .documentation = "logits […  V], targets […] i32 -> [] f64: how many targets have the largest logit of "
+                        "their row. Of equal logits, the first one is the largest. Negative targets do not "
+                        "count.",
+       .operands = 2,
+       .infer = [](const Types& types, const Node& node) -> Types {
+         require_rows(types[0], node);
+         require_targets(types[1], without_last(types[0].dims), node);
+         return {kTotal};
+       },
+       .precision = OperandPrecision::any});
   add_op(registration,
          {.name = "cross_entropy_gradient",
           .documentation =
@@ -250,6 +284,7 @@ void register_cross_entropy(Registration& registration) {
   registration.add(reference::kernel({"pick", "ri", "r", prepare_pick}));
   registration.add(reference::kernel({"cross_entropy_sum", "rri", "d", prepare_cross_entropy_sum}));
   registration.add(reference::kernel({"count_targets", "i", "d", prepare_count_targets}));
+  registration.add(reference::kernel({"count_correct", "ri", "d", prepare_count_correct}));
   registration.add(reference::kernel({"cross_entropy_gradient", "rri", "r", prepare_cross_entropy_gradient}));
 }
 

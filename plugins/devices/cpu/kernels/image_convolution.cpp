@@ -26,8 +26,10 @@ struct Tensor {
   bool is_copied;
 };
 
-dnnl::memory::desc plain(const Dims& dims) { return {dims, dnnl::memory::data_type::f32, Tag::abcd}; }
-dnnl::memory::desc any(const Dims& dims) { return {dims, dnnl::memory::data_type::f32, Tag::any}; }
+dnnl::memory::desc desc(const Dims& dims, Element element, Tag tag) {
+  using DataType = dnnl::memory::data_type;
+  return {dims, element == Element::bf16 ? DataType::bf16 : DataType::f32, tag};
+}
 
 }  // namespace
 
@@ -44,10 +46,16 @@ struct ImageConvolution::State {
     const Dims strides{shape.stride, shape.stride};
     const Dims padding{shape.padding, shape.padding};
     constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
-    const dnnl::convolution_forward::primitive_desc forward({dnnl::prop_kind::forward_training, kAlgorithm, any(x_dims),
-                                                             any(w_dims), any(y_dims), strides, padding, padding},
-                                                            attributes, one_dnn_engine());
     using Result = ConvolutionShape::Result;
+    const auto operand = [&](const Dims& dims) { return desc(dims, shape.operand, Tag::any); };
+    const auto result = [&](const Dims& dims) { return desc(dims, computed_result(), Tag::any); };
+    const auto x = operand(x_dims);
+    const auto w = operand(w_dims);
+    const auto y = shape.result == Result::y ? result(y_dims) : operand(y_dims);
+    // The gradients take it as a hint.
+    const dnnl::convolution_forward::primitive_desc forward(
+        {dnnl::prop_kind::forward_training, kAlgorithm, x, w, y, strides, padding, padding}, attributes,
+        one_dnn_engine());
     if (shape.result == Result::y) {
       add(DNNL_ARG_SRC, x_dims, forward.src_desc());
       add(DNNL_ARG_WEIGHTS, w_dims, forward.weights_desc());
@@ -55,16 +63,14 @@ struct ImageConvolution::State {
       finish<dnnl::convolution_forward>(forward);
     } else if (shape.result == Result::dx) {
       const dnnl::convolution_backward_data::primitive_desc gradient(
-          {kAlgorithm, any(x_dims), any(w_dims), any(y_dims), strides, padding, padding}, attributes, one_dnn_engine(),
-          forward);
+          {kAlgorithm, result(x_dims), w, y, strides, padding, padding}, attributes, one_dnn_engine(), forward);
       add(DNNL_ARG_DIFF_DST, y_dims, gradient.diff_dst_desc());
       add(DNNL_ARG_WEIGHTS, w_dims, gradient.weights_desc());
       add(DNNL_ARG_DIFF_SRC, x_dims, gradient.diff_src_desc());
       finish<dnnl::convolution_backward_data>(gradient);
     } else {
       const dnnl::convolution_backward_weights::primitive_desc gradient(
-          {kAlgorithm, any(x_dims), any(w_dims), any(y_dims), strides, padding, padding}, attributes, one_dnn_engine(),
-          forward);
+          {kAlgorithm, x, result(w_dims), y, strides, padding, padding}, attributes, one_dnn_engine(), forward);
       add(DNNL_ARG_SRC, x_dims, gradient.src_desc());
       add(DNNL_ARG_DIFF_DST, y_dims, gradient.diff_dst_desc());
       add(DNNL_ARG_DIFF_WEIGHTS, w_dims, gradient.diff_weights_desc());
@@ -72,12 +78,16 @@ struct ImageConvolution::State {
     }
   }
 
+  /// The type in which oneDNN writes the result. A sum is rounded once, so it needs a term in f32.
+  [[nodiscard]] Element computed_result() const { return shape.accumulate ? Element::f32 : shape.result_element; }
+
   /// Adds the next tensor: the operands in their order, then the result.
   void add(int argument, const Dims& dims, const dnnl::memory::desc& wanted) {
     std::optional<Tensor>& tensor = tensors.at(count++);
-    tensor.emplace(plain(dims), wanted);
+    const bool is_result = count == tensors.size();
+    tensor.emplace(desc(dims, is_result ? shape.result_element : shape.operand, Tag::abcd), wanted);
     // A sum needs the result of its own.
-    if (count == tensors.size() && shape.accumulate) tensor->is_copied = true;
+    if (is_result && shape.accumulate) tensor->is_copied = true;
     if (tensor->is_copied) reserve(tensor->blocked.get_desc());
     arguments.emplace(argument, tensor->blocked);
   }
@@ -85,6 +95,7 @@ struct ImageConvolution::State {
   template <class Primitive, class Description>
   void finish(const Description& description) {
     primitive = Primitive(description);
+    implementation = description.impl_info_str();
     scratchpad.emplace(description.scratchpad_desc(), one_dnn_engine(), nullptr);
     reserve(description.scratchpad_desc());
     arguments.emplace(DNNL_ARG_SCRATCHPAD, *scratchpad);
@@ -108,7 +119,7 @@ struct ImageConvolution::State {
     bytes += (desc.get_size() + kAlignment - 1) / kAlignment * kAlignment;
   }
 
-  void run(const std::array<float*, 3>& data, char* workspace) {
+  void run(const std::array<void*, 3>& data, char* workspace) {
     const OneDnnThreads scope(threads);
     const auto take = [&](dnnl::memory& memory) {
       memory.set_data_handle(workspace);
@@ -142,6 +153,7 @@ struct ImageConvolution::State {
   std::size_t count = 0;
   std::optional<dnnl::memory> scratchpad;
   dnnl::primitive primitive;
+  std::string implementation;
   std::unordered_map<int, dnnl::memory> arguments;
   std::size_t bytes = 0;
   dnnl::stream stream{one_dnn_engine()};
@@ -158,11 +170,16 @@ ImageConvolution::ImageConvolution(const ConvolutionShape& shape, int threads) {
 
 ImageConvolution::~ImageConvolution() = default;
 
+bool ImageConvolution::is_native() const {
+  const auto has = [&](const char* isa) { return state_->implementation.find(isa) != std::string::npos; };
+  return state_->shape.operand == Element::f32 || has("avx512_core_bf16") || has("amx");
+}
+
 std::int64_t ImageConvolution::workspace_bytes() const { return static_cast<std::int64_t>(state_->bytes); }
 
-void ImageConvolution::run(const float* first, const float* second, float* result, void* workspace) const {
+void ImageConvolution::run(const void* first, const void* second, void* result, void* workspace) const {
   // oneDNN's handles are not const, although inputs are only read.
-  state_->run({const_cast<float*>(first), const_cast<float*>(second), result}, static_cast<char*>(workspace));
+  state_->run({const_cast<void*>(first), const_cast<void*>(second), result}, static_cast<char*>(workspace));
 }
 
 }  // namespace strata::cpu

@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernels/kernel_family.hpp"
+
 namespace strata::cpu {
 
 /// Sizes of y[batch, out_channels, out_height, out_width] = convolution of x[batch, channels, height, width] with
-/// w[out_channels, channels, rows, columns]. All are row-major f32.
+/// w[out_channels, channels, rows, columns]. All are row-major.
 struct ConvolutionShape {
   enum class Result { y, dx, dw };
   /// The operands: x and w for y, dy and w for dx, x and dy for dw.
@@ -23,6 +25,10 @@ struct ConvolutionShape {
   std::int64_t stride = 1;
   std::int64_t padding = 0;
   bool accumulate = false;
+  /// f32 or bf16.
+  Element operand = Element::f32;
+  /// f32, or the type of the operands.
+  Element result_element = Element::f32;
 };
 
 /// A convolution or one of its gradients by oneDNN, prepared once and run often. Results are equal in all runs with the
@@ -33,9 +39,12 @@ class ImageConvolution {
   ImageConvolution(const ConvolutionShape& shape, int threads);
   ~ImageConvolution();
 
+  /// True if oneDNN computes with instructions for the operands' type. If not, its bf16 convolutions are slower than
+  /// those of copies in f32.
+  [[nodiscard]] bool is_native() const;
   /// Bytes of scratch memory for run(): oneDNN computes with blocks of channels, so tensors are copied to that order.
   std::int64_t workspace_bytes() const;
-  void run(const float* first, const float* second, float* result, void* workspace) const;
+  void run(const void* first, const void* second, void* result, void* workspace) const;
 
  private:
   struct State;

@@ -1,5 +1,6 @@
 #include <array>
 #include <memory>
+#include <stdexcept>
 
 #include "cpu_kernel.hpp"
 #include "kernels/image_convolution.hpp"
@@ -30,6 +31,23 @@ ConvolutionShape shape_of(const OpInstance& op, Wanted result) {
           .stride = op.attributes.integer("stride"),
           .padding = op.attributes.integer("padding"),
           .accumulate = op.accumulate && op.results[0].dtype == DType::f32};
+}
+
+/// A convolution of bf16 operands by the processor's instructions for bf16. Null if it has none, or if the types are
+/// other ones.
+std::shared_ptr<ImageConvolution> bf16_convolution(const OpInstance& op, Wanted result, int threads) {
+  const bool has_bf16 = op.operands[0].dtype == DType::bf16 && op.operands[1].dtype == DType::bf16;
+  if (!has_bf16 || op.results[0].dtype == DType::f16) return nullptr;
+  ConvolutionShape shape = shape_of(op, result);
+  shape.operand = Element::bf16;
+  shape.result_element = element_of(op.results[0].dtype);
+  shape.accumulate = op.accumulate;
+  try {
+    const auto convolution = std::make_shared<ImageConvolution>(shape, threads);
+    return convolution->is_native() ? convolution : nullptr;
+  } catch (const std::runtime_error&) {
+    return nullptr;  // oneDNN has no bf16 on this processor
+  }
 }
 
 /// A convolution whose operands and result may be shorter than f32. oneDNN gets copies in f32 of those.
@@ -78,6 +96,12 @@ class ConvertedConvolution {
 
 template <Wanted kResult>
 PreparedKernel prepare_convolution(const OpInstance& op, const CpuEnvironment& environment) {
+  if (const auto convolution = bf16_convolution(op, kResult, environment.threads())) {
+    return {[convolution](const KernelArguments& arguments) {
+              convolution->run(arguments.operands[0], arguments.operands[1], arguments.results[0], arguments.workspace);
+            },
+            convolution->workspace_bytes()};
+  }
   const ConvertedConvolution convolution(op, kResult, environment);
   return {[convolution](const KernelArguments& arguments) { convolution.run(arguments); },
           convolution.workspace_bytes()};

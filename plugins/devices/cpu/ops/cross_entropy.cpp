@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "cpu_kernel.hpp"
@@ -104,6 +105,29 @@ PreparedKernel prepare_count_targets(const OpInstance& op, const CpuEnvironment&
                         elements(op.operands[0]), Operand<std::int32_t>{0});
 }
 
+/// True if `target` has the largest of the logits x. Of equals, the first one is the largest.
+template <class T>
+bool is_best(const T* x, std::int64_t width, std::int32_t target) {
+  if (target < 0 || target >= width) return false;
+  const float own = widen(x[target]);
+  return std::all_of(x, x + target, [own](T other) { return widen(other) < own; }) &&
+         std::all_of(x + target, x + width, [own](T other) { return widen(other) <= own; });
+}
+
+PreparedKernel prepare_count_correct(const OpInstance& op, const CpuEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[count = rows(op.operands[0]), width = columns(op.operands[0]),
+             accumulate = op.accumulate](const KernelArguments& arguments) {
+      double correct = 0;
+      for (std::int64_t row = 0; row < count; ++row) {
+        correct += is_best(in<T>(arguments, 0) + row * width, width, in<std::int32_t>(arguments, 1)[row]) ? 1 : 0;
+      }
+      double& result = *out<double>(arguments, 0);
+      result = (accumulate ? result : 0.0) + correct;
+    }};
+  });
+}
+
 PreparedKernel prepare_cross_entropy_gradient(const OpInstance& op, const CpuEnvironment& environment) {
   if (is_smoothed(op)) return prepare_smoothed_gradient(op);
   return with_element(op.operands[0].dtype, [&]<class T>() {
@@ -122,6 +146,7 @@ void register_cross_entropy(Registration& registration) {
   registration.add(kernel({"pick", "ti", "f", prepare_pick}));
   registration.add(kernel({"cross_entropy_sum", "ffi", "d", prepare_cross_entropy_sum, true}));
   registration.add(kernel({"count_targets", "i", "d", prepare_count_targets, true}));
+  registration.add(kernel({"count_correct", "ti", "d", prepare_count_correct, true}));
   registration.add(kernel({"cross_entropy_gradient", "tfi", "t", prepare_cross_entropy_gradient}));
 }
 

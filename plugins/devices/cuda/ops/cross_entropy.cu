@@ -107,6 +107,24 @@ static __global__ void __launch_bounds__(kTotalThreads)
   total_over_targets(rows, targets, accumulate, total, [](std::int64_t /*row*/) { return 1.0; });
 }
 
+/// The number of targets that have the largest logit of their row. Of equals, the first one is the largest.
+template <class T>
+__global__ void __launch_bounds__(kTotalThreads)
+    count_correct(std::int64_t rows, int columns, const T* x, const std::int32_t* targets, double* total,
+                  bool accumulate) {
+  total_over_targets(rows, targets, accumulate, total, [=](std::int64_t row) {
+    const T* logits = x + row * columns;
+    const int target = targets[row];
+    if (target >= columns) return 0.0;
+    const Accumulate<T> own = widen(logits[target]);
+    bool is_best = true;
+    for (int j = 0; j < columns && is_best; ++j) {
+      is_best = j < target ? widen(logits[j]) < own : widen(logits[j]) <= own;
+    }
+    return is_best ? 1.0 : 0.0;
+  });
+}
+
 // The parts of cross-entropy that read all logits x[rows, columns]. A block has one row. Columns may be a shard of the
 // vocabulary.
 
@@ -273,6 +291,16 @@ PreparedKernel prepare_count_targets(const OpInstance& op, const CudaEnvironment
   }};
 }
 
+PreparedKernel prepare_count_correct(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    const std::int64_t width = columns(op.operands[0]);
+    return {[=, height = rows(op.operands[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
+      launch(count_correct<T>, kOneBlock, arguments.stream, height, width, in<T>(arguments, 0),
+             in<std::int32_t>(arguments, 1), out<double>(arguments, 0), accumulate);
+    }};
+  });
+}
+
 PreparedKernel prepare_cross_entropy_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     const std::int64_t width = columns(op.operands[0]);
@@ -294,6 +322,7 @@ void register_cross_entropy(Registration& registration) {
   registration.add(kernel({"pick", "ti", "f", prepare_pick}));
   registration.add(kernel({"cross_entropy_sum", "ffi", "d", prepare_cross_entropy_sum, true}));
   registration.add(kernel({"count_targets", "i", "d", prepare_count_targets, true}));
+  registration.add(kernel({"count_correct", "ti", "d", prepare_count_correct, true}));
   registration.add(kernel({"cross_entropy_gradient", "tfi", "t", prepare_cross_entropy_gradient}));
 }
 
