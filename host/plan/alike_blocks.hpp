@@ -1,6 +1,7 @@
 #pragma once
 
 #include "strata/graph.hpp"
+#include "strata/layout.hpp"
 
 namespace strata::host {
 
@@ -11,8 +12,12 @@ struct AlikeBlocks {
   int count = 0;
 };
 
-/// The longest run of alike blocks. Its count is 0 if the graph has none whose blocks could be left out.
-[[nodiscard]] AlikeBlocks find_alike_blocks(const Graph& graph);
+/// The longest run of alike blocks, to which the rules give equal layouts. Its count is 0 if the graph has none whose
+/// blocks could be left out.
+[[nodiscard]] AlikeBlocks find_alike_blocks(const Graph& graph, const OpRegistry& registry, const LayoutRules& rules);
+
+/// True if the rules give neighbours that are alike different layouts.
+[[nodiscard]] bool tell_apart_alike_blocks(const Graph& graph, const OpRegistry& registry, const LayoutRules& rules);
 
 /// The graph without the last `left_out` of the alike blocks, with their parameters and sinks. What reads the last one
 /// reads the last that stays. `left_out` is less than their count.
