@@ -12,8 +12,7 @@ std::shared_ptr<const BuiltModel> build_model(const CompileRequest& request, std
   built->graph.sizes["batch"] = samples;
   GraphBuilder builder(built->graph, *request.registry, request.mode, request.float_type);
   call_plugin(request.model_origin, "build", [&] { request.model->build(builder); });
-  built->alike =
-      find_alike_blocks(built->graph, *request.registry, LayoutRules(stack.nesting(), built->graph.sizes, stack.rules));
+  built->alike = find_alike_blocks(built->graph, *request.registry, stack.rules);
   return built;
 }
 

@@ -30,8 +30,7 @@ int stage_count(const RunSetup& setup) {
 /// True if rules name some of several alike blocks, which a model with fewer of them may not have.
 bool treats_blocks_apart(const RunSetup& setup) {
   const Graph graph = forward_graph(setup.request(GraphMode::training, setup.sizes_without_data()));
-  const LayoutRules rules(setup.stack.nesting(), graph.sizes, setup.stack.rules);
-  return tell_apart_alike_blocks(graph, *setup.ops, rules);
+  return tell_apart_alike_blocks(graph, *setup.ops, setup.stack.rules);
 }
 
 /// Next tokens of each text, after its prompt.
