@@ -64,6 +64,9 @@ const std::vector<Refusal>& known_refusals() {
       {"experts of a model without experts",
        {"strategy.", ".size: the model has no dimension 'expert'"},
        "The axis would only shard samples, which ddp and zero do."},
+      {"a rule that its axis doesn't divide",
+       {"strategy.", ".rules: found \"", ", whose dimension '", "accepted: dimensions whose size is a multiple of "},
+       "A rule for few ops that does nothing would not be noticed."},
       {"a secondary partition that doesn't divide",
        {"strategy.", ".hierarchical_partition: found ", "accepted: a divisor of size"},
        "Nodes of unequal numbers of ranks."}};
