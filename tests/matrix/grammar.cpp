@@ -252,7 +252,7 @@ std::string samples_in_the_first_layer(const Stack& stack, const StrategyChoice&
 }
 
 std::string no_samples(const Stack& stack, const StrategyChoice& /*strategy*/) {
-  return rules_of_model(stack, "embed", "seq, ffn");
+  return rules_of_model(stack, "embed", "seq");
 }
 
 std::vector<StrategyRow> strategies() {
