@@ -296,10 +296,8 @@ std::vector<std::string> idle_strategies(const Stack& stack, const Findings& fou
     const bool spans = std::any_of(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.size > 1; });
     // Even a single replica takes outer steps.
     const bool works_on_buckets = !stack.unsynchronized_of[i].empty();
-    if (spans || works_on_buckets || shards(each, stack.mesh) || found.effective.contains(each.name) ||
-        (axes.empty() && advises(each)))
-      continue;
-    idle.push_back(each.name);
+    const bool acts = spans || works_on_buckets || shards(each, stack.mesh) || found.effective.contains(each.name);
+    if (!acts && (!axes.empty() || !advises(each))) idle.push_back(each.name);
   }
   return idle;
 }
