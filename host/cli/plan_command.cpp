@@ -39,6 +39,7 @@ struct PlanArguments {
   /// A checkpoint, or the output folder of a run, which goes on with the plan.
   std::string resume;
   std::string output;
+  bool refine = false;
   bool explain = false;
   bool json = false;
 };
@@ -67,11 +68,7 @@ std::optional<double> money_per_million(const StepPrediction& step, const Cluste
   return each ? std::optional(*each * kMillion) : std::nullopt;
 }
 
-PricedPlans search(const PlanArguments& arguments, const RunConfiguration& configuration,
-                   const InspectionTarget& target, int devices, CommandContext& context) {
-  PlanDemands demands = arguments.demands;
-  demands.devices = devices;
-  ProgressBar bar(context.messages);
+PlanSearchSettings settings_of(const PlanArguments& arguments, ProgressBar& bar) {
   PlanSearchSettings settings;
   settings.finalists = kShownPlans;
   settings.goal = arguments.goal == "memory" ? PlanGoal::memory : PlanGoal::time;
@@ -79,7 +76,16 @@ PricedPlans search(const PlanArguments& arguments, const RunConfiguration& confi
     const double share = static_cast<double>(done) / static_cast<double>(std::max<std::size_t>(most, 1));
     if (bar.is_due()) bar.show(share, fmt::format("{} plans tried", done));
   };
-  PricedPlans found{find_plans(configuration, target, demands, settings, context.plugins()), std::nullopt};
+  return settings;
+}
+
+PricedPlans search(const PlanArguments& arguments, const RunConfiguration& configuration,
+                   const InspectionTarget& target, int devices, CommandContext& context) {
+  PlanDemands demands = arguments.demands;
+  demands.devices = devices;
+  ProgressBar bar(context.messages);
+  PricedPlans found{find_plans(configuration, target, demands, settings_of(arguments, bar), context.plugins()),
+                    std::nullopt};
   if (found.works()) found.money = money_per_million(*found.plans.front().prediction, *target.cluster, devices);
   return found;
 }
@@ -118,6 +124,17 @@ const PricedPlans& best_of(const std::vector<PricedPlans>& tried) {
     if (best == nullptr || (each.money && *each.money < *best->money)) best = &each;
   }
   return best == nullptr ? tried.front() : *best;
+}
+
+/// The first plan, refined. A plan that the search changed passes the checks of `strata check`.
+RefinedPlan refine(const PlanArguments& arguments, const PricedPlans& best, const InspectionTarget& target,
+                   CommandContext& context) {
+  ProgressBar bar(context.messages);
+  RefinedPlan refined = refine_first(best, target, settings_of(arguments, bar), context.plugins());
+  if (refined.plan.choice == best.plans.front().choice) return refined;
+  const Inspection inspection = inspect(best.space->configuration(refined.plan.choice), context.plugins(), target);
+  if (const auto fault = find_fault(inspection)) throw ConfigurationError("the refined plan cannot run: " + *fault);
+  return refined;
 }
 
 void print_plans(CommandContext& context, const PlanArguments& arguments, const std::vector<PricedPlans>& tried,
@@ -188,21 +205,28 @@ int plan(const PlanArguments& given, CommandContext& context) {
   const PricedPlans& best = best_of(tried);
   const PlanSpace& space = *best.space;
   if (!best.works()) throw ConfigurationError(describe_nearest_miss(space, best.plans));
+  RefinedPlan refined{best.plans.front()};
+  if (arguments.refine) refined = refine(arguments, best, target, context);
   if (!arguments.output.empty()) {
-    write_named_file(arguments.output, to_toml(space.configuration(best.plans.front().choice)));
+    write_named_file(arguments.output, to_toml(space.configuration(refined.plan.choice)));
   }
   if (arguments.json) {
     ordered_json shown = ordered_json::array();
     for (const EvaluatedPlan& each : best.plans) {
       if (shown.size() < kShownPlans && each.works()) shown.push_back(to_json(space, each));
     }
-    write_json(context.out, {{"cluster", target.cluster->name},
-                             {"devices", space.devices()},
-                             {"tried", best.plans.size()},
-                             {"plans", shown}});
+    ordered_json report = {{"cluster", target.cluster->name},
+                           {"devices", space.devices()},
+                           {"tried", best.plans.size()},
+                           {"plans", shown}};
+    if (arguments.refine) report["refined"] = to_json(space, refined.plan);
+    write_json(context.out, report);
   } else {
     print_plans(context, arguments, tried, *target.cluster);
-    if (!arguments.output.empty()) context.out << "\nthe first plan: " << arguments.output << '\n';
+    if (arguments.refine) context.out << '\n' << refinement_text(space, best.plans.front(), refined);
+    if (!arguments.output.empty()) {
+      context.out << "\nthe " << (arguments.refine ? "refined" : "first") << " plan: " << arguments.output << '\n';
+    }
   }
   return 0;
 }
@@ -240,6 +264,8 @@ void add_plan_command(CLI::App& app, CommandContext& context) {
                    "where --minimise money finds them cheaper")
       ->type_name("N")
       ->check(number_from(1));
+  command->add_flag("--refine", arguments->refine,
+                    "Improve the best plan by rules for parts of the model, such as one half of its layers");
   command->add_flag("--explain", arguments->explain,
                     "Show what each strategy and option is worth: the best plan with it and without it");
   command->add_flag("--json", arguments->json, "Print the plans as JSON, with their configurations");

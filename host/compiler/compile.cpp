@@ -38,6 +38,16 @@ bool has_loss(const Graph& graph) {
 
 // --- graph ─► placement
 
+/// Ranks along the axis of the stages hold different layers.
+void require_whole_stages(const Stack& stack, const Stages& stages) {
+  if (stages.count == 1) return;
+  for (const Rule& rule : stack.rules) {
+    if (rule.axis != stages.axis) continue;
+    throw stack.owner(rule.axis).error("places layers along mesh axis '" + rule.axis + "', but dimension '" + rule.dim +
+                                       "' is mapped onto it; accepted: rules for other axes");
+  }
+}
+
 /// Assigns blocks to stages, layouts by the rules, parameters to storage, and ranks to classes. An evaluation pass
 /// takes all but the layouts from the training step. Adds to `found`.
 PlacedModel place(const CompileRequest& request, const Stack& stack, Graph graph, const Compiled* training,
@@ -58,6 +68,7 @@ PlacedModel place(const CompileRequest& request, const Stack& stack, Graph graph
   } else {
     model.stages = place_blocks(block_costs(model.graph, model.registry()), stack.mesh, stack.strategies);
   }
+  require_whole_stages(stack, model.stages);
   keep_values_between_chunks(model.graph, model.stages);
   if (!request.is_trial) verify(model.graph, model.registry(), "placement");
   model.index = GraphIndex(model.graph);
@@ -65,8 +76,8 @@ PlacedModel place(const CompileRequest& request, const Stack& stack, Graph graph
   model.rules = LayoutRules(stack.nesting(), model.graph.sizes, stack.rules);
   // Every rank of an axis holds such dimensions of parameters whole.
   for (const Parameter& parameter : model.graph.parameters) {
-    static_cast<void>(
-        model.rules.assign({.op = {}, .dims = model.graph.type(parameter.value).dims}, {}, &found.undivided));
+    static_cast<void>(model.rules.assign({.dims = model.graph.type(parameter.value).dims, .name = parameter.name}, {},
+                                         &found.undivided));
   }
   found.used_axes.insert(model.stages.axis);
   if (training != nullptr) return model;

@@ -179,6 +179,12 @@ bool advises(const NamedStrategy& named) {
   }) || named.ask("chunked_overlap", [](const Strategy& strategy) { return strategy.chunked_overlap().has_value(); });
 }
 
+/// True if the strategy maps a dimension onto an axis of several ranks, which may be another strategy's.
+bool shards(const NamedStrategy& named, const Mesh& mesh) {
+  const std::vector<Rule> rules = named.ask("rules", [](const Strategy& strategy) { return strategy.rules(); });
+  return std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) { return mesh.size(rule.axis) > 1; });
+}
+
 GradientBuckets bucket_options(const std::vector<NamedStrategy>& strategies) {
   std::optional<GradientBuckets> agreed;
   const NamedStrategy* first = nullptr;
@@ -290,8 +296,8 @@ std::vector<std::string> idle_strategies(const Stack& stack, const Findings& fou
     const bool spans = std::any_of(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.size > 1; });
     // Even a single replica takes outer steps.
     const bool works_on_buckets = !stack.unsynchronized_of[i].empty();
-    if (spans || works_on_buckets || found.effective.contains(each.name) || (axes.empty() && advises(each))) continue;
-    idle.push_back(each.name);
+    const bool acts = spans || works_on_buckets || shards(each, stack.mesh) || found.effective.contains(each.name);
+    if (!acts && (!axes.empty() || !advises(each))) idle.push_back(each.name);
   }
   return idle;
 }

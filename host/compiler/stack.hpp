@@ -117,7 +117,7 @@ struct Findings {
   void add(Findings more);
 };
 
-/// Names of strategies without effect: each of their axes has one rank, and `found` does not name them.
+/// Names of strategies without effect: `found` lacks them, and neither they nor their rules have axes of several ranks.
 [[nodiscard]] std::vector<std::string> idle_strategies(const Stack& stack, const Findings& found);
 
 /// \throws PluginError if an axis of several ranks shards nothing. The message lists the sizes

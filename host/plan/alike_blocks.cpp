@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/placement/rule_filters.hpp"
+
 namespace strata::host {
 namespace {
 
@@ -21,6 +23,7 @@ struct Source {
   int number = 0;
   int result = 0;
   TensorType type;
+  std::vector<bool> filters_at_rest;
 
   bool operator==(const Source&) const = default;
 };
@@ -31,6 +34,7 @@ struct Shape {
   std::vector<Phase> phases;
   std::vector<Attributes> attributes;
   std::vector<std::vector<TensorType>> results;
+  std::vector<std::vector<bool>> filters;
   std::vector<std::vector<Source>> sources;
   /// Roles of the parameters that only this block reads.
   std::vector<ParameterRole> roles;
@@ -40,7 +44,8 @@ struct Shape {
 
 class BlockShapes {
  public:
-  explicit BlockShapes(const Graph& graph) : graph_(graph) {
+  BlockShapes(const Graph& graph, const OpRegistry& registry, const std::vector<Rule>& rules)
+      : graph_(graph), registry_(registry), rules_(rules) {
     std::vector<int> sizes(static_cast<std::size_t>(graph.block_count()));
     for (const Node& node : graph.nodes()) {
       if (node.block >= 0) place_[node.id] = sizes[static_cast<std::size_t>(node.block)]++;
@@ -63,6 +68,7 @@ class BlockShapes {
       shape.phases.push_back(node.phase);
       shape.attributes.push_back(node.attributes);
       shape.results.push_back(node.results);
+      shape.filters.push_back(filter_answers(rules_, registry_, graph_, node));
       std::vector<Source>& sources = shape.sources.emplace_back();
       for (const Value& operand : node.operands) sources.push_back(source(operand, node.block, shape, order));
     }
@@ -82,7 +88,8 @@ class BlockShapes {
  private:
   Source source(const Value& operand, int block, Shape& shape, std::map<Value, int>& order) const {
     const Node& node = graph_.node(operand.node);
-    Source source{Source::Kind::shared, operand.node, operand.result, graph_.type(operand)};
+    Source source{Source::Kind::shared, operand.node, operand.result, graph_.type(operand),
+                  filter_answers(rules_, graph_, operand)};
     const auto role = roles_.find(operand);
     if (node.block >= 0 && node.block >= block - 1) {
       source.kind = node.block == block ? Source::Kind::own : Source::Kind::previous;
@@ -97,6 +104,8 @@ class BlockShapes {
   }
 
   const Graph& graph_;
+  const OpRegistry& registry_;
+  const std::vector<Rule>& rules_;
   std::map<int, int> place_;  // of a node in its block
   std::map<Value, std::set<int>> readers_;
   std::map<int, std::set<int>> readers_of_node_;
@@ -114,8 +123,8 @@ std::vector<const Node*> nodes_of(const Graph& graph, int block) {
 
 }  // namespace
 
-AlikeBlocks find_alike_blocks(const Graph& graph) {
-  const BlockShapes blocks(graph);
+AlikeBlocks find_alike_blocks(const Graph& graph, const OpRegistry& registry, const std::vector<Rule>& rules) {
+  const BlockShapes blocks(graph, registry, rules);
   const std::vector<Shape> shapes = blocks.shapes();
   AlikeBlocks longest;
   for (std::size_t first = 0; first < shapes.size();) {
@@ -129,6 +138,15 @@ AlikeBlocks find_alike_blocks(const Graph& graph) {
     first = end;
   }
   return longest;
+}
+
+bool tell_apart_alike_blocks(const Graph& graph, const OpRegistry& registry, const std::vector<Rule>& rules) {
+  const std::vector<Shape> plain = BlockShapes(graph, registry, {}).shapes();
+  const std::vector<Shape> filtered = BlockShapes(graph, registry, rules).shapes();
+  for (std::size_t i = 1; i < plain.size(); ++i) {
+    if (plain[i] == plain[i - 1] && filtered[i] != filtered[i - 1]) return true;
+  }
+  return false;
 }
 
 Graph without_blocks(const Graph& graph, const AlikeBlocks& alike, int left_out) {

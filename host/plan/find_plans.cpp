@@ -13,6 +13,19 @@ namespace {
 /// On fewer devices pipelines are short, so that an estimate costs little more than its bounds.
 constexpr int kFewestDevicesForBounds = 64;
 
+/// Fills in what the machines decide.
+PlanSearchSettings on_machines(PlanSearchSettings settings, const PlanSpace& space, const Cluster& cluster) {
+  settings.threads = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
+  settings.memory_bytes = cluster.least_memory_bytes(space.devices());
+  return settings;
+}
+
+PlanEvaluation evaluation_by(const PlanEvaluator& evaluator) {
+  return {{},
+          [&](const PlanChoice& choice) { return evaluator.estimate(choice); },
+          [&](const PlanChoice& choice) { return evaluator.evaluate(choice); }};
+}
+
 }  // namespace
 
 DevicePlans find_plans(const RunConfiguration& configuration, const InspectionTarget& target,
@@ -21,16 +34,20 @@ DevicePlans find_plans(const RunConfiguration& configuration, const InspectionTa
   DevicePlans found;
   found.space = std::make_unique<PlanSpace>(configuration, registry, cluster, target.vocab, demands);
   const PlanEvaluator evaluator(*found.space, registry, cluster);
-  settings.threads = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
-  settings.memory_bytes = cluster.least_memory_bytes(found.space->devices());
-  PlanEvaluation evaluation{{},
-                            [&](const PlanChoice& choice) { return evaluator.estimate(choice); },
-                            [&](const PlanChoice& choice) { return evaluator.evaluate(choice); }};
+  PlanEvaluation evaluation = evaluation_by(evaluator);
   if (found.space->devices() >= kFewestDevicesForBounds) {
     evaluation.bounds = [&](const PlanChoice& choice) { return evaluator.bounds(choice); };
   }
-  found.plans = search_plans(*found.space, evaluation, settings);
+  found.plans = search_plans(*found.space, evaluation, on_machines(settings, *found.space, cluster));
   return found;
+}
+
+RefinedPlan refine_first(const DevicePlans& plans, const InspectionTarget& target, PlanSearchSettings settings,
+                         PluginRegistry& registry) {
+  const Cluster& cluster = target.cluster.value();
+  const PlanEvaluator evaluator(*plans.space, registry, cluster);
+  return refine_plan(*plans.space, plans.plans.front(), evaluation_by(evaluator),
+                     on_machines(std::move(settings), *plans.space, cluster));
 }
 
 int fewer_devices(int devices) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(devices - 1))); }

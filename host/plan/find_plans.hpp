@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "plan/plan_refinement.hpp"
 #include "plan/plan_search.hpp"
 #include "train/inspection.hpp"
 
@@ -22,6 +23,10 @@ struct DevicePlans {
 /// of `settings`.
 [[nodiscard]] DevicePlans find_plans(const RunConfiguration& configuration, const InspectionTarget& target,
                                      const PlanDemands& demands, PlanSearchSettings settings, PluginRegistry& registry);
+
+/// Improves the first of the plans, which works, as refine_plan() does. `target`, `settings`: as for find_plans().
+[[nodiscard]] RefinedPlan refine_first(const DevicePlans& plans, const InspectionTarget& target,
+                                       PlanSearchSettings settings, PluginRegistry& registry);
 
 /// The next number of devices to try if one has no plan: the largest power of two below it, which fits most models and
 /// batches.

@@ -49,6 +49,17 @@ std::string plan_table(const PlanSpace& space, const std::vector<EvaluatedPlan>&
   return text;
 }
 
+std::string refinement_text(const PlanSpace& space, const EvaluatedPlan& before, const RefinedPlan& refined) {
+  if (refined.plan.choice == before.choice) {
+    return fmt::format("refined: none of {} trials is better than the first plan\n", refined.trials);
+  }
+  const StepPrediction& old = *before.prediction;
+  const StepPrediction& step = *refined.plan.prediction;
+  return fmt::format("refined in {} trials: {} becomes {} ({:+.1f}%), {} becomes {}\n     {}\n", refined.trials,
+                     seconds_text(old.seconds), seconds_text(step.seconds), 100 * (step.seconds / old.seconds - 1),
+                     short_bytes(old.peak_bytes), short_bytes(step.peak_bytes), space.text(refined.plan.choice));
+}
+
 std::string plan_reasons(const PlanSpace& space, const std::vector<EvaluatedPlan>& plans) {
   std::vector<std::pair<std::set<std::string>, double>> working;
   std::set<std::string> all;

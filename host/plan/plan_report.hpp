@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/plan_refinement.hpp"
 #include "plan/plan_search.hpp"
 
 namespace strata::host {
@@ -10,6 +11,10 @@ namespace strata::host {
 /// The best plans as a table: step time, rate, use of the devices, memory, what bounds the step, and the plan.
 [[nodiscard]] std::string plan_table(const PlanSpace& space, const std::vector<EvaluatedPlan>& plans,
                                      const std::string& unit, std::size_t rows);
+
+/// What a refinement changed: time and memory before and after, and the plan.
+[[nodiscard]] std::string refinement_text(const PlanSpace& space, const EvaluatedPlan& before,
+                                          const RefinedPlan& refined);
 
 /// What each strategy and each of its options is worth: the best plan with it beside the best plan without it.
 [[nodiscard]] std::string plan_reasons(const PlanSpace& space, const std::vector<EvaluatedPlan>& plans);

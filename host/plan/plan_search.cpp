@@ -1,15 +1,13 @@
 #include "plan/plan_search.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <iterator>
 #include <limits>
-#include <mutex>
 #include <set>
-#include <thread>
 #include <tuple>
 #include <utility>
+
+#include "plan/parallel_trials.hpp"
 
 namespace strata::host {
 namespace {
@@ -31,9 +29,6 @@ constexpr int kMostSweeps = 3;
 
 /// Plans that are evaluated for each wanted one, because some are worse than estimated.
 constexpr std::size_t kMostEvaluations = 3;
-
-/// Plans that are estimated before bounds are compared again. The result must not depend on the number of threads.
-constexpr std::size_t kTrialsAtOnce = 8;
 
 class Search {
  public:
@@ -162,30 +157,10 @@ class Search {
 
   std::vector<EvaluatedPlan> in_parallel(const std::vector<PlanChoice>& choices,
                                          const std::function<EvaluatedPlan(const PlanChoice&)>& call) {
-    std::vector<EvaluatedPlan> results(choices.size());
-    std::atomic<std::size_t> next = 0;
-    std::exception_ptr failure;
-    const auto work = [&] {
-      for (std::size_t i = next++; i < choices.size(); i = next++) {
-        try {
-          results[i] = call(choices[i]);
-        } catch (...) {
-          const std::lock_guard lock(mutex_);
-          if (!failure) failure = std::current_exception();
-          next = choices.size();
-        }
-        const std::lock_guard lock(mutex_);
-        ++done_;
-        if (settings_.progress) settings_.progress(done_, planned_);
-      }
-    };
-    {
-      std::vector<std::jthread> helpers;
-      for (int i = 1; i < settings_.threads; ++i) helpers.emplace_back(work);
-      work();
-    }
-    if (failure) std::rethrow_exception(failure);
-    return results;
+    return try_in_parallel(choices, call, settings_.threads, [&] {
+      ++done_;
+      if (settings_.progress) settings_.progress(done_, planned_);
+    });
   }
 
   /// Tries each structure with little memory, those that do not fit also with the least. Those that then are far from
@@ -317,7 +292,6 @@ class Search {
   std::multiset<double> values_;
   /// Whether the structures to improve are chosen.
   bool has_structures_ = false;
-  std::mutex mutex_;
   std::size_t done_ = 0;
   std::size_t planned_ = 0;
 };

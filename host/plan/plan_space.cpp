@@ -15,6 +15,13 @@ namespace {
 /// The purposes that use ranks, besides replicas.
 constexpr PlanPurpose kDividing[] = {PlanPurpose::stages, PlanPurpose::sequence, PlanPurpose::tensors};
 
+/// The purposes whose proposals do not depend on the other parts of a plan.
+constexpr PlanPurpose kOfTheirOwn[] = {PlanPurpose::stages, PlanPurpose::sequence, PlanPurpose::tensors,
+                                       PlanPurpose::memory};
+/// The purposes whose strategies have axes.
+constexpr PlanPurpose kWithAxes[] = {PlanPurpose::stages, PlanPurpose::replicas, PlanPurpose::sequence,
+                                     PlanPurpose::tensors};
+
 /// The value as --fix and the texts of plans have it: a word without quotation marks.
 std::string plain_text(const OptionValue& value) {
   const auto* word = std::get_if<std::string>(&value);
@@ -83,14 +90,10 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
   take_kept_ranks(setup.stack);
   data_ = setup.data_sizes(vocab);
   unit_ = setup.unit;
-  const Graph graph = forward_graph(setup.request(GraphMode::training, setup.sizes(data_)));
-  context_.blocks = graph.block_count();
-  context_.sizes = graph.sizes;
-  for (const Proposer& proposer : proposers_) {
-    if (proposer.purpose == PlanPurpose::replicas) continue;
-    std::vector<PlanPart>& parts = parts_[proposer.purpose];
-    for (PlanPart& part : ask(proposer, context_)) parts.push_back(std::move(part));
-  }
+  graph_ = forward_graph(setup.request(GraphMode::training, setup.sizes(data_)));
+  context_.blocks = graph_.block_count();
+  context_.sizes = graph_.sizes;
+  for (const PlanPurpose purpose : kOfTheirOwn) parts_[purpose] = proposed(purpose, context_);
 }
 
 void PlanSpace::take_kept_ranks(const Stack& kept) {
@@ -156,12 +159,39 @@ std::vector<PlanPart> PlanSpace::ask(const Proposer& proposer, const PlanningCon
   return parts;
 }
 
-std::vector<PlanPart> PlanSpace::parts(PlanPurpose purpose, const PlanChoice& choice) const {
-  if (purpose != PlanPurpose::replicas) {
-    const auto found = parts_.find(purpose);
-    return found == parts_.end() ? std::vector<PlanPart>{} : found->second;
+std::map<Axis, PlanPurpose> PlanSpace::axes(std::span<const PlanPurpose> purposes, const PlanChoice& choice) const {
+  std::map<Axis, PlanPurpose> found;
+  for (const PlanPurpose purpose : purposes) {
+    const int position = choice.position(purpose);
+    if (position < 0) continue;
+    const PlanPart part = parts(purpose, choice).at(static_cast<std::size_t>(position));
+    const OptionSpecification* axis = part.schema->find(OptionRole::axis_name, OptionType::word);
+    if (axis == nullptr) continue;
+    const auto named = part.proposal.options.find(axis->name);
+    const OptionValue value = named != part.proposal.options.end() ? named->second : axis->default_value.value();
+    found[std::get<std::string>(value)] = purpose;
   }
+  return found;
+}
+
+std::vector<PlanPart> PlanSpace::proposed(PlanPurpose purpose, const PlanningContext& context) const {
+  std::vector<PlanPart> found;
+  for (const Proposer& proposer : proposers_) {
+    if (proposer.purpose != purpose) continue;
+    for (PlanPart& each : ask(proposer, context)) found.push_back(std::move(each));
+  }
+  return found;
+}
+
+std::vector<PlanPart> PlanSpace::parts(PlanPurpose purpose, const PlanChoice& choice) const {
+  const auto known = parts_.find(purpose);
+  if (known != parts_.end()) return known->second;
   PlanningContext context = context_;
+  if (purpose == PlanPurpose::refinement) {
+    context.axes = axes(kWithAxes, choice);
+    context.graph = &graph_;
+    return proposed(purpose, context);
+  }
   context.devices = replicas(choice);
   if (context.devices <= 1) return {};
   int neighbours = 1;  // ranks that lie between two replicas
@@ -169,19 +199,10 @@ std::vector<PlanPart> PlanSpace::parts(PlanPurpose purpose, const PlanChoice& ch
     const PlanPart* other = part(each, choice);
     if (other == nullptr) continue;
     if (each != PlanPurpose::stages) neighbours *= other->proposal.ranks;
-    const OptionSpecification* axis = other->schema->find(OptionRole::axis_name, OptionType::word);
-    if (axis == nullptr) continue;
-    const auto named = other->proposal.options.find(axis->name);
-    const OptionValue value = named != other->proposal.options.end() ? named->second : axis->default_value.value();
-    context.axes[std::get<std::string>(value)] = each;
   }
+  context.axes = axes(kDividing, choice);
   context.devices_per_node = std::max(context_.devices_per_node / neighbours, 1);
-  std::vector<PlanPart> found;
-  for (const Proposer& proposer : proposers_) {
-    if (proposer.purpose != PlanPurpose::replicas) continue;
-    for (PlanPart& each : ask(proposer, context)) found.push_back(std::move(each));
-  }
-  return found;
+  return proposed(purpose, context);
 }
 
 bool PlanSpace::is_required(PlanPurpose purpose) const {
@@ -262,6 +283,9 @@ std::vector<PlanPart> PlanSpace::chosen(const PlanChoice& choice) const {
   for (const PlanPurpose purpose : order(choice)) {
     found.push_back(parts(purpose, choice).at(static_cast<std::size_t>(choice.position(purpose))));
   }
+  if (choice.refinements.empty()) return found;
+  const std::vector<PlanPart> refinements = parts(PlanPurpose::refinement, choice);
+  for (const int position : choice.refinements) found.push_back(refinements.at(static_cast<std::size_t>(position)));
   return found;
 }
 

@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +48,8 @@ struct PlanPart {
 struct PlanChoice {
   /// By purpose, the position among the parts; -1: none. The parts of PlanPurpose::replicas depend on the others.
   std::map<PlanPurpose, int> parts;
+  /// The positions of parts of PlanPurpose::refinement, ascending.
+  std::set<int> refinements = {};
   std::int64_t micro_batch = 1;
   /// True: replicas lie outside of stages in the mesh.
   bool replicas_outermost = false;
@@ -122,6 +126,10 @@ class PlanSpace {
   void take_kept_ranks(const Stack& kept);
   /// The purposes that have a part, in mesh order.
   [[nodiscard]] static std::vector<PlanPurpose> order(const PlanChoice& choice);
+  /// The axes of the choice's parts for `purposes`.
+  [[nodiscard]] std::map<Axis, PlanPurpose> axes(std::span<const PlanPurpose> purposes, const PlanChoice& choice) const;
+  /// What those that propose for the purpose propose.
+  [[nodiscard]] std::vector<PlanPart> proposed(PlanPurpose purpose, const PlanningContext& context) const;
   [[nodiscard]] std::vector<PlanPart> ask(const Proposer& proposer, const PlanningContext& context) const;
   [[nodiscard]] const PlanPart* part(PlanPurpose purpose, const PlanChoice& choice) const;
   [[nodiscard]] RunConfiguration configuration(const PlanChoice& choice, RunConfiguration base) const;
@@ -141,6 +149,8 @@ class PlanSpace {
   std::int64_t kept_replicas_ = 1;
   /// What the other strategies have. Its devices are those that the kept ones leave.
   PlanningContext context_;
+  /// For a batch of one sample.
+  Graph graph_;
   DimSizes data_;
   std::string unit_;
   std::vector<Proposer> proposers_;

@@ -9,6 +9,7 @@
 #include "generate/text_scores.hpp"
 #include "huggingface/initial_values.hpp"
 #include "loading/resolved_plugins.hpp"
+#include "plan/alike_blocks.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/rank_threads.hpp"
 #include "strata/error.hpp"
@@ -24,6 +25,12 @@ int stage_count(const RunSetup& setup) {
   CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
   const Stages stages = setup.find_stages(request);
   return stages.scheduler ? stages.count : 0;
+}
+
+/// True if rules name some of several alike blocks, which a model with fewer of them may not have.
+bool treats_blocks_apart(const RunSetup& setup) {
+  const Graph graph = forward_graph(setup.request(GraphMode::training, setup.sizes_without_data()));
+  return tell_apart_alike_blocks(graph, *setup.ops, setup.stack.rules);
 }
 
 /// Next tokens of each text, after its prompt.
@@ -106,11 +113,15 @@ RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& r
   const RunSetup setup = prepare_run(configuration, registry);
   RunConfiguration small = setup.configuration;
   const int stages = stage_count(setup);
-  small.model.options = setup.shrunk_model({required_multiples(setup.stack), stages > 0}).values();
+  const bool keeps_blocks = stages > 0 || treats_blocks_apart(setup);
+  const std::map<Dim, std::int64_t> multiples = required_multiples(setup.stack);
+  small.model.options = setup.shrunk_model({multiples, keeps_blocks}).values();
   const std::int64_t micro_batches = configuration.batch.global / (configuration.batch.micro * setup.stack.replicas);
   // A pipeline must fill and drain, and some schedules need a multiple of the number of stages.
   const std::int64_t most = stages > 0 ? std::int64_t{2} * stages : 3;
-  small.batch.micro = std::min<std::int64_t>(configuration.batch.micro, 2);
+  const auto samples = multiples.find("batch");  // rules for some ops may divide the samples of a replica
+  const std::int64_t shares = samples == multiples.end() ? 1 : samples->second / setup.stack.replicas;
+  small.batch.micro = std::min<std::int64_t>(configuration.batch.micro, std::max<std::int64_t>(shares, 2));
   small.batch.global = small.batch.micro * setup.stack.replicas * std::min(micro_batches, most);
   return small;
 }

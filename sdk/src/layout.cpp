@@ -80,8 +80,8 @@ IterationLayout LayoutRules::assign(const RuleTarget& target, const std::set<Dim
   return general;
 }
 
-Layout LayoutRules::canonical(const Dims& dims) const {
-  const IterationLayout assigned = assign({.op = {}, .dims = dims});
+Layout LayoutRules::canonical(const Dims& dims, std::string_view name) const {
+  const IterationLayout assigned = assign({.dims = dims, .name = name});
   Layout layout;
   for (const Dim& dim : dims) layout.push_back(assigned.at(dim));
   return layout;

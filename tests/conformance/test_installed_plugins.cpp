@@ -97,6 +97,7 @@ std::vector<std::string> overrides_of(const std::string& plugin, const test::Tem
   if (plugin == "strategy_zero") return {"strategy.quantization=on"};
   if (plugin == "strategy_expert")
     return {R"(model={plugin="mixture", layers=2, heads=2, embed=8, context=8, vocab=16})", "strategy.size=2"};
+  if (plugin == "strategy_layout") return {R"(strategy.rules=["h.0: heads, ffn", "*: batch"])", "strategy.size=2"};
   if (plugin == "strategy_localsgd") return {"strategy.quantization=on", "strategy.steps=2"};
   return {};
 }

@@ -11,6 +11,7 @@ BASE = (
           "batch": {"global": 128, "micro": 1}, "optimizer": {"plugin": "adamw"}}),
     ("docs/strategies/lora.md", {"model": LLAMA}),
     ("docs/strategies/expert.md", {"model": {**LLAMA, "plugin": "mixture", "experts": 8}}),
+    ("docs/strategies/layout.md", {"batch": {"global": 128, "micro": 4}}),
     ("docs/data.md", {"data": {"plugin": "tokens", "path": "train.bin", "documents": "token", "document_end": 7}}),
 )
 

@@ -172,6 +172,33 @@ OptionRow loss_scale() {
   return row;
 }
 
+/// Rules for the first layer of the stack's model, and for all else.
+std::string rules_of_model(const Stack& stack, const std::string& first, const std::string& others) {
+  const std::string layer = has_llama_names(stack)     ? "model.layers.0"
+                            : has_model(stack, "bert") ? "bert.encoder.layer.0"
+                            : has_model(stack, "t5")   ? "encoder.block.0"
+                                                       : "h.0";
+  return "[\"" + layer + ": " + first + "\", \"*: " + others + "\"]";
+}
+
+/// The samples of a micro-batch, if the ranks of the strategy divide them, else tokens.
+std::string samples_or_tokens(const Stack& stack, const StrategyChoice& strategy) {
+  const int samples = stack.global_batch() / std::stoi(stack.run_option("batch.micro_batches"));
+  return samples % strategy.ranks() == 0 ? "batch" : "seq";
+}
+
+std::string weights_in_the_first_layer(const Stack& stack, const StrategyChoice& strategy) {
+  return rules_of_model(stack, "ffn, seq", samples_or_tokens(stack, strategy));
+}
+
+std::string samples_in_the_first_layer(const Stack& stack, const StrategyChoice& strategy) {
+  return rules_of_model(stack, samples_or_tokens(stack, strategy), "embed, vocab");
+}
+
+std::string no_samples(const Stack& stack, const StrategyChoice& /*strategy*/) {
+  return rules_of_model(stack, "embed", "seq");
+}
+
 std::vector<StrategyRow> strategies() {
   return {{.name = "ddp",
            .plugin = "ddp",
@@ -229,6 +256,17 @@ std::vector<StrategyRow> strategies() {
           tensor("tensor", "tp",
                  {size(), flag("sequence_parallel"), flag("vocab_parallel"), values("overlap_chunks", {"1", "2"})}, 45),
           tensor("second tensor", "tp2", {size(2)}, 6),
+          {.name = "layout",
+           .plugin = "layout",
+           .fixed = "",
+           .splits_batch = false,
+           .divides = {{"heads"}, {"context"}},
+           .options = {size(2, 4),
+                       {"rules",
+                        {{.toml = "weights", .write = weights_in_the_first_layer},
+                         {.toml = "samples", .write = samples_in_the_first_layer},
+                         {.toml = "tokens", .write = no_samples}}}},
+           .percent = 20},
           // Its sizes divide the experts of all mixtures.
           {.name = "expert",
            .plugin = "expert",
@@ -287,6 +325,10 @@ std::vector<Conflict> conflicts() {
   for (const OptionChoice& model : models()) {
     const std::string feature = "model.plugin=" + model.toml;
     if (!model.toml.starts_with("\"mixture\"")) conflicts.push_back({"expert", feature});
+    // The rules are written for names and dimensions of models of text.
+    if (model.toml.starts_with("\"vit\"") || model.toml.starts_with("\"resnet\"")) {
+      conflicts.push_back({"layout", feature});
+    }
     const bool is_resnet = model.toml.starts_with("\"resnet\"");
     // Statistics of the samples of all ranks.
     if (is_resnet || model.toml.find("balance_bias") != std::string::npos) {

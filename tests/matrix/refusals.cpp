@@ -67,6 +67,9 @@ const std::vector<Refusal>& known_refusals() {
       {"statistics of samples of ranks that are apart",
        {"strategy ", " owns mesh axis '", "' follows statistics of the samples of all ranks"},
        "A replica would take a part of the sums for those of all samples."},
+      {"a rule that its axis doesn't divide",
+       {"strategy.", ".rules: found \"", ", whose dimension '", "accepted: dimensions whose size is a multiple of "},
+       "A rule for few ops that does nothing would not be noticed."},
       {"a secondary partition that doesn't divide",
        {"strategy.", ".hierarchical_partition: found ", "accepted: a divisor of size"},
        "Nodes of unequal numbers of ranks."}};

@@ -32,14 +32,14 @@ TEST(LayoutRules, SkipsDimsThatTheWholeAxisSetDoesNotDivide) {
 TEST(LayoutRules, ZigzagNeedsTwicePieces) {
   Rule zigzag = rule("seq", "tp", 10);
   zigzag.distribution = Distribution::zigzag;
-  EXPECT_EQ(LayoutRules(kMesh, kSizes, {zigzag}).canonical({"seq"}), Layout{Axes{"tp"}});
+  EXPECT_EQ(LayoutRules(kMesh, kSizes, {zigzag}).canonical({"seq"}, ""), Layout{Axes{"tp"}});
   const LayoutRules nested(kMesh, kSizes, {zigzag, rule("seq", "dp", 20)});
-  EXPECT_EQ(nested.canonical({"seq"}), Layout{Axes{"tp"}});  // 8 is no multiple of 2 · 2 · 4
+  EXPECT_EQ(nested.canonical({"seq"}, ""), Layout{Axes{"tp"}});  // 8 is no multiple of 2 · 2 · 4
 }
 
 TEST(LayoutRules, AxesNestInMeshOrderWhateverTheirPriority) {
   const LayoutRules rules(kMesh, kSizes, {rule("seq", "tp", 1), rule("seq", "dp", 2)});
-  EXPECT_EQ(rules.canonical({"seq"}), (Layout{Axes{"dp", "tp"}}));
+  EXPECT_EQ(rules.canonical({"seq"}, ""), (Layout{Axes{"dp", "tp"}}));
 }
 
 TEST(LayoutRules, FilteredRulesApplyToTheirOpsAndNestInnermost) {
@@ -62,7 +62,7 @@ TEST(LayoutRules, ARepeatedRuleIsKeptOnce) {
   const auto counts = [&](const RuleTarget&) { return ++asked > 0; };
   const LayoutRules rules(kMesh, kSizes,
                           {rule("heads", "tp", 10), rule("heads", "tp", 20, counts), rule("seq", "dp", 30, counts)});
-  EXPECT_EQ(rules.canonical({"heads", "seq"}), (Layout{Axes{}, Axes{"dp"}}));  // 6 heads are no multiple of 4
+  EXPECT_EQ(rules.canonical({"heads", "seq"}, ""), (Layout{Axes{}, Axes{"dp"}}));  // 6 heads are no multiple of 4
   EXPECT_EQ(asked, 1);
 }
 

@@ -113,7 +113,7 @@ TEST_F(Plans, RefuseDemandsThatNothingMeets) {
   const std::vector<BadDemand> rows = {
       {{.fixed = {"tensor"}}, {"--fix: found 'tensor'", "tensor=8 or zero.stage=3"}},
       {{.fixed = {"tensor=3"}}, {"--fix: found 'tensor=3'", "2, 4, 8 ranks"}},
-      {{.fixed = {"tensr=2"}}, {"--fix: found 'tensr'", "accepted: context, ddp, expert, pipeline"}},
+      {{.fixed = {"tensr=2"}}, {"--fix: found 'tensr'", "accepted: context, ddp, expert, layout, pipeline"}},
       {{.fixed = {"zero.level=2"}}, {"--fix: zero has no option 'level'"}},
       {{.never = {"precision"}}, {"--never: found 'precision'", "accepted: context, ddp"}},
   };

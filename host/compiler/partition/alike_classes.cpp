@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compiler/partition/messages.hpp"
+#include "compiler/placement/rule_filters.hpp"
 
 namespace strata::host {
 namespace {
@@ -26,12 +27,14 @@ struct StageSource {
   /// Chunks from the reader to a node of another stage.
   int distance = 0;
   TensorType type;
+  std::vector<bool> filters_at_rest = {};
 
   bool operator==(const StageSource&) const = default;
 };
 
 struct StageResult {
   TensorType type;
+  std::vector<bool> filters_at_rest = {};
   /// Chunks from the node to each chunk of another stage that reads the result, and the kind of the first reader.
   std::map<int, Task::Kind> readers = {};
   /// Each sink: its kind, the place of the parameter whose gradient it is, and the name of another one.
@@ -47,6 +50,7 @@ struct StageNode {
   /// Number of the chunk on the stage, and of the block in the chunk.
   int chunk = 0;
   int block = 0;
+  std::vector<bool> filters = {};
   /// Place of the node that it recomputes.
   int recomputes = -1;
   std::vector<StageSource> sources = {};
@@ -178,7 +182,8 @@ class StageShapes {
                     .attributes = node.attributes,
                     .phase = node.phase,
                     .chunk = chunk_number_[static_cast<std::size_t>(stages_.chunk(node.block))],
-                    .block = block_number_[static_cast<std::size_t>(node.block)]};
+                    .block = block_number_[static_cast<std::size_t>(node.block)],
+                    .filters = filter_answers(model_.stack.rules, model_.registry(), model_.graph, node)};
     const auto recomputed = place_.find(node.recomputes);
     if (recomputed != place_.end()) shape.recomputes = recomputed->second;
     for (const Value& operand : node.operands) shape.sources.push_back(source(node, operand));
@@ -189,7 +194,8 @@ class StageShapes {
   [[nodiscard]] StageSource source(const Node& reader, const Value& operand) const {
     const Node& node = model_.graph.node(operand.node);
     const int stage = stages_.stage(reader);
-    StageSource source{StageSource::Kind::input, node.id, operand.result, 0, model_.graph.type(operand)};
+    StageSource source{StageSource::Kind::input, node.id, operand.result, 0, model_.graph.type(operand),
+                       filters_at_rest(operand)};
     if (node.is_parameter()) {
       source.kind = StageSource::Kind::parameter;
       source.number = parameter_place_.at({stage, node.name});
@@ -207,7 +213,8 @@ class StageShapes {
   StageResult result(const Node& node, int number) {
     const Value value{node.id, number};
     const int stage = stages_.stage(node);
-    StageResult shape{.type = node.results[static_cast<std::size_t>(number)]};
+    StageResult shape{.type = node.results[static_cast<std::size_t>(number)],
+                      .filters_at_rest = filters_at_rest(value)};
     const auto uses = model_.index.uses.find(value);
     if (uses != model_.index.uses.end()) {
       for (const GraphIndex::Use& use : uses->second) {
@@ -225,6 +232,10 @@ class StageShapes {
       shape.sinks.emplace_back(sink->kind, is_gradient ? place->second : -1, is_gradient ? "" : sink->name);
     }
     return shape;
+  }
+
+  [[nodiscard]] std::vector<bool> filters_at_rest(Value value) const {
+    return filter_answers(model_.stack.rules, model_.graph, value);
   }
 
   StageShape& at(int stage) { return shapes_[static_cast<std::size_t>(stage)]; }

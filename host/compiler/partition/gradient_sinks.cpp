@@ -37,7 +37,7 @@ GradientSinks::GradientSinks(const Graph& graph, const LayoutRules& rules, Progr
 
 Layout GradientSinks::layout(const Sink& sink) const {
   const Dims& dims = graph_.type(sink.value).dims;
-  return sink.kind == Sink::Kind::metric ? Layout(dims.size()) : rules_.canonical(dims);
+  return sink.kind == Sink::Kind::parameter_gradient ? rules_.canonical(dims, sink.name) : Layout(dims.size());
 }
 
 const GradientSinks::Place* GradientSinks::dealt_place(const Sink& sink) const {
@@ -65,9 +65,8 @@ BufferId GradientSinks::contribute(const Sink& sink, const AxisSet& partial, con
   const auto [view, added] = gradient.views.try_emplace(sink.name, -1);
   if (added) {
     const TensorType& type = graph_.type(sink.value);
-    view->second =
-        builder_.add_buffer(name_of(sink) + partial_suffix(partial), BufferKind::gradient, bucket.gradient_type,
-                            type.dims, rules_.local_shape(type.dims, rules_.canonical(type.dims)));
+    view->second = builder_.add_buffer(name_of(sink) + partial_suffix(partial), BufferKind::gradient,
+                                       bucket.gradient_type, type.dims, rules_.local_shape(type.dims, layout(sink)));
     builder_.make_view(view->second, gradient.flat, place->offset);
   }
   return view->second;

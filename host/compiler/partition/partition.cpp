@@ -66,8 +66,8 @@ class Partitioner {
     const OpDefinition& op = model_.registry().get(node.op);
     const IterationSpace space = op.iteration(model_.graph, node);
     const std::optional<PositionMixing> mixing = op.mixing(model_.graph, node);
-    const IterationLayout iteration =
-        model_.rules.assign({node.op, space.dims(), mixing ? &*mixing : nullptr}, space.whole, &found_.undivided);
+    const IterationLayout iteration = model_.rules.assign(
+        {node.op, space.dims(), mixing ? &*mixing : nullptr, node.name}, space.whole, &found_.undivided);
     for (const auto& [dim, axes] : iteration) found_.used_axes.insert(axes.begin(), axes.end());
     const LoweredNode lowered{model_, node, space, iteration, mixing ? &*mixing : nullptr, found_.notes};
     const auto claim = find_claim(model_.stack.strategies, "lower", "how node '" + node.name + "' is lowered",
@@ -109,7 +109,7 @@ class Partitioner {
         if (!axes.empty() && find_dim(space.results[k], dim) < 0) return true;
       }
       const Layout layout = restrict(iteration, space.results[k]);
-      const Layout canonical = model_.rules.canonical(node.results[k].dims);
+      const Layout canonical = model_.rules.canonical(node.results[k].dims, node.name);
       for (std::size_t i = 0; i < layout.size(); ++i) {
         const bool is_prefix = layout[i].size() <= canonical[i].size() &&
                                std::equal(layout[i].begin(), layout[i].end(), canonical[i].begin());

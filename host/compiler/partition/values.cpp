@@ -47,7 +47,7 @@ void Values::complete(Value value) {
   const auto found = home_.find(value);
   if (found == home_.end()) return;
   Home& home = found->second;
-  const Layout canonical = model_.rules.canonical(model_.graph.type(value).dims);
+  const Layout canonical = model_.at_rest(value);
   if (!home.partial.empty() || home.layout != canonical) {
     home.buffer = convert(value, home, canonical, {}, home.task);
     home.layout = canonical;
@@ -69,7 +69,7 @@ BufferId Values::fetch(Value value, const Layout& layout, const TaskKey& task, i
     buffer = gathers ? gathered_.view(parameter->second, builder_.buffer(home.buffer), task, block) : home.buffer;
   } else {
     buffer = receive(value, task);
-    home.layout = model_.rules.canonical(model_.graph.type(value).dims);
+    home.layout = model_.at_rest(value);
   }
   if (home.layout == layout) return buffer;
   const TaskKey backward{Task::Kind::backward, task.chunk};
@@ -143,7 +143,7 @@ BufferId Values::receive(Value value, const TaskKey& task) {
   StageMessage message = stage_message(model_, value, task.chunk);
   const Peer peer{model_.stages.axis, model_.stages.stage(producer)};
   const BufferId buffer = builder_.add_buffer(message.name, BufferKind::activation, type.dtype, type.dims,
-                                              model_.rules.local_shape(type.dims, model_.rules.canonical(type.dims)));
+                                              model_.rules.local_shape(type.dims, model_.at_rest(value)));
   builder_.task(message.receiver)
       .instructions.push_back(
           {.name = std::move(message.name), .work = Receive{peer, message.id, message.channel}, .outputs = {buffer}});

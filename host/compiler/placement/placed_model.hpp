@@ -38,6 +38,10 @@ struct PlacedModel {
   [[nodiscard]] bool keeps_average() const {
     return is_training() && request.optimizer.average_decay > 0 && !request.optimizer.is_update_outside;
   }
+  /// The layout of a value between the ops that make and read it.
+  [[nodiscard]] Layout at_rest(Value value) const {
+    return rules.canonical(graph.type(value).dims, graph.node(value.node).name);
+  }
   /// The axes along which ranks of this program have values of their own: without training, none.
   [[nodiscard]] AxisSet apart() const { return is_training() ? stack.apart() : AxisSet{}; }
 };

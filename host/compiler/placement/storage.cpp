@@ -46,7 +46,7 @@ class StorageResolver {
     ParameterStorage storage = *claim->decision;
     require_possible(storage, *claim->claimant);
     if (parameter.role == ParameterRole::frozen) keep_values_only(storage);
-    const AxisSet sharding = axes_of(rules_.canonical(graph_.type(parameter.value).dims));
+    const AxisSet sharding = axes_of(rules_.canonical(graph_.type(parameter.value).dims, parameter.name));
     for (auto* axes : {&storage.axes, &storage.secondary_axes}) {
       std::erase_if(*axes, [&](const Axis& axis) { return mesh.size(axis) == 1 || sharding.contains(axis); });
       std::sort(axes->begin(), axes->end(),

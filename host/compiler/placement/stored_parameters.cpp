@@ -14,7 +14,7 @@ void store(const PlacedModel& model, const Parameter& parameter, StoredParameter
   const Graph& graph = model.graph;
   const LayoutRules& rules = model.rules;
   const TensorType& type = graph.type(parameter.value);
-  const Layout layout = rules.canonical(type.dims);
+  const Layout layout = rules.canonical(type.dims, parameter.name);
   StoredParameter made;
   made.name = parameter.name;
   made.initialization = parameter.initialization;

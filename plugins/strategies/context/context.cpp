@@ -63,7 +63,7 @@ std::string ring_obstacle(const NodeToLower& node, const Axis& axis) {
   if (has_pairs(node)) return "it has an operand or a result along both queries and keys";
   const std::set<Dim> keys = key_dims(node);
   if (keys.size() != 1) return "its keys lie along " + std::to_string(keys.size()) + " dimensions; accepted: one";
-  const Layout layout = node.rules().canonical({*keys.begin()});
+  const Layout layout = node.rules().canonical({*keys.begin()}, node.node().name);
   if (std::find(layout[0].begin(), layout[0].end(), axis) == layout[0].end()) {
     return "its keys along '" + *keys.begin() + "' are not split over '" + axis + "'";
   }
@@ -149,8 +149,9 @@ class ContextParallel final : public Strategy {
   [[nodiscard]] std::optional<Dim> gathered_sequence(const NodeToLower& node) const {
     if (axis_.size == 1 || (node.mixing() != nullptr && shards_heads(node))) return std::nullopt;
     for (std::size_t i = 0; i < node.node().operands.size(); ++i) {
-      const Dims& dims = node.graph().type(node.node().operands[i]).dims;
-      const Layout at_rest = node.rules().canonical(dims);
+      const Value operand = node.node().operands[i];
+      const Dims& dims = node.graph().type(operand).dims;
+      const Layout at_rest = node.rules().canonical(dims, node.graph().node(operand.node).name);
       for (std::size_t at = 0; at < dims.size(); ++at) {
         const bool is_needed_whole = node.space().whole.contains(node.space().operands[i].at(at));
         if (is_needed_whole && contains(sequences_, dims[at]) && contains(at_rest[at], axis_.name)) return dims[at];

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/export.hpp"
@@ -33,6 +34,9 @@ struct RuleTarget {
   Dims dims = {};
   /// How the op mixes positions. Null if it does not say so, and for tensors. The caller owns it.
   const PositionMixing* mixing = nullptr;
+  /// Name of the op's node (Node::name). Of a tensor at rest: of the parameter, or of the node that makes it. The
+  /// caller owns it.
+  std::string_view name = {};
 };
 
 /// Decides whether a rule applies.
@@ -118,8 +122,8 @@ class STRATA_API LayoutRules {
   /// dimension nest in the order of mesh(), with the axes of filtered rules innermost.
   [[nodiscard]] IterationLayout assign(const RuleTarget& target, const std::set<Dim>& whole = {},
                                        std::set<Undivided>* undivided = nullptr) const;
-  /// The layout of a tensor of `dims` at rest.
-  [[nodiscard]] Layout canonical(const Dims& dims) const;
+  /// The layout of a tensor of `dims` at rest. `name`: RuleTarget::name.
+  [[nodiscard]] Layout canonical(const Dims& dims, std::string_view name) const;
 
   /// Shape of one rank's shard, in elements, of a tensor of `dims` under `layout`.
   [[nodiscard]] Shape local_shape(const Dims& dims, const Layout& layout) const;

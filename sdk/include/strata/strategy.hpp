@@ -176,15 +176,16 @@ class STRATA_API Strategy {
 
 /// What a strategy does for a plan of `strata plan`, which searches for the stack that trains a model fastest on a
 /// cluster. The planner knows no strategy by name: it combines proposals, compiles them and simulates their programs. A
-/// plan has at most one proposal for each purpose. The order is the planner's first
+/// plan has at most one proposal for each purpose but PlanPurpose::refinement. The order is the planner's first
 /// choice of the mesh, outermost axis first: ranks of the last axis are neighbours.
 enum class PlanPurpose : std::uint8_t {
-  none,      ///< the strategy is never proposed. The planner keeps it where the configuration has it
-  stages,    ///< it deals the layers to groups of ranks
-  replicas,  ///< it deals the batch to ranks
-  sequence,  ///< it deals the tokens of a sequence to ranks
-  tensors,   ///< it splits every layer over ranks
-  memory     ///< it needs no ranks and trades time for memory
+  none,       ///< the strategy is never proposed. The planner keeps it where the configuration has it
+  stages,     ///< it deals the layers to groups of ranks
+  replicas,   ///< it deals the batch to ranks
+  sequence,   ///< it deals the tokens of a sequence to ranks
+  tensors,    ///< it splits every layer over ranks
+  memory,     ///< it needs no ranks and trades time for memory
+  refinement  ///< it needs no ranks and lays out some ops of a whole plan in another way: `strata plan --refine`
 };
 
 /// What is known when a strategy is asked for proposals.
@@ -198,8 +199,10 @@ struct PlanningContext {
   /// The dimensions of the model, for a batch of one sample.
   DimSizes sizes;
   std::int64_t global_batch = 1;
-  /// For PlanPurpose::replicas: the axes of the plan's other strategies.
+  /// For PlanPurpose::replicas and PlanPurpose::refinement: the axes of the plan's other strategies.
   std::map<Axis, PlanPurpose> axes;
+  /// For PlanPurpose::refinement: the model's forward graph. The host owns it. Null for other purposes.
+  const Graph* graph = nullptr;
 
   /// The size of a dimension; 1 if the model does not have it.
   [[nodiscard]] std::int64_t size(const Dim& dim) const {

@@ -1,0 +1,36 @@
+#include "compiler/placement/rule_filters.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace strata::host {
+namespace {
+
+bool has_filter(const std::vector<Rule>& rules) {
+  return std::any_of(rules.begin(), rules.end(), [](const Rule& rule) { return static_cast<bool>(rule.filter); });
+}
+
+std::vector<bool> answers(const std::vector<Rule>& rules, const RuleTarget& target) {
+  std::vector<bool> found;
+  for (const Rule& rule : rules) {
+    if (rule.filter) found.push_back(rule.filter(target));
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<bool> filter_answers(const std::vector<Rule>& rules, const OpRegistry& registry, const Graph& graph,
+                                 const Node& node) {
+  if (!has_filter(rules)) return {};
+  const OpDefinition& op = registry.get(node.op);
+  const std::optional<PositionMixing> mixing = op.mixing(graph, node);
+  return answers(rules, {node.op, op.iteration(graph, node).dims(), mixing ? &*mixing : nullptr, node.name});
+}
+
+std::vector<bool> filter_answers(const std::vector<Rule>& rules, const Graph& graph, Value value) {
+  if (!has_filter(rules)) return {};
+  return answers(rules, {.dims = graph.type(value).dims, .name = graph.node(value.node).name});
+}
+
+}  // namespace strata::host

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "strata/graph.hpp"
+#include "strata/layout.hpp"
+#include "strata/op.hpp"
+
+namespace strata::host {
+
+/// The answers of all filters for the op of a node. Ops of equal shapes have equal layouts if the answers are equal.
+[[nodiscard]] std::vector<bool> filter_answers(const std::vector<Rule>& rules, const OpRegistry& registry,
+                                               const Graph& graph, const Node& node);
+
+/// The same for a value at rest.
+[[nodiscard]] std::vector<bool> filter_answers(const std::vector<Rule>& rules, const Graph& graph, Value value);
+
+}  // namespace strata::host
