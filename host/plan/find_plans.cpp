@@ -25,7 +25,8 @@ DevicePlans find_plans(const RunConfiguration& configuration, const InspectionTa
   settings.memory_bytes = cluster.least_memory_bytes(found.space->devices());
   PlanEvaluation evaluation{{},
                             [&](const PlanChoice& choice) { return evaluator.estimate(choice); },
-                            [&](const PlanChoice& choice) { return evaluator.evaluate(choice); }};
+                            [&](const PlanChoice& choice) { return evaluator.evaluate(choice); },
+                            [&](const EvaluatedPlan& plan) { return evaluator.refine(plan); }};
   if (found.space->devices() >= kFewestDevicesForBounds) {
     evaluation.bounds = [&](const PlanChoice& choice) { return evaluator.bounds(choice); };
   }

@@ -32,6 +32,9 @@ constexpr int kMostSweeps = 3;
 /// Plans that are evaluated for each wanted one, because some are worse than estimated.
 constexpr std::size_t kMostEvaluations = 3;
 
+/// Details save less than this factor of a step.
+constexpr double kRefinable = 1.1;
+
 /// Plans that are estimated before bounds are compared again. The result must not depend on the number of threads.
 constexpr std::size_t kTrialsAtOnce = 8;
 
@@ -91,8 +94,25 @@ class Search {
       for (EvaluatedPlan& each : in_parallel(next, evaluate_.evaluate)) settled.push_back(std::move(each));
       std::sort(settled.begin(), settled.end(), is_better);
     }
+    refine(settled);
+    std::sort(settled.begin(), settled.end(), is_better);
     std::move(open.begin(), open.end(), std::back_inserter(settled));
     return settled;
+  }
+
+  /// Refines those of the first evaluated plans that may become the best.
+  void refine(std::vector<EvaluatedPlan>& settled) {
+    if (!evaluate_.refine || settings_.goal != PlanGoal::time) return;
+    std::vector<PlanChoice> first;
+    std::map<PlanChoice, const EvaluatedPlan*> plans;
+    for (std::size_t i = 0; i < std::min(settings_.refined, settled.size()) && settled[i].works(); ++i) {
+      if (settled[i].prediction->seconds > kRefinable * settled.front().prediction->seconds) break;
+      first.push_back(settled[i].choice);
+      plans[settled[i].choice] = &settled[i];
+    }
+    std::vector<EvaluatedPlan> refined =
+        in_parallel(first, [&](const PlanChoice& choice) { return evaluate_.refine(*plans.at(choice)); });
+    std::move(refined.begin(), refined.end(), settled.begin());
   }
 
   /// Estimates those of `choices` that are not known, but for those that their bounds exclude.

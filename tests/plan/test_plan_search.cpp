@@ -93,6 +93,29 @@ TEST_F(Plans, TheSearchFindsTheBestOfEachStructure) {
   }));
 }
 
+/// Only plans that may become the best are refined, and the result is in order again.
+TEST_F(Plans, TheSearchRefinesTheFirstPlans) {
+  const PlanSpace plans = space();
+  const auto evaluate = [&](const auto& choice) {
+    EvaluatedPlan plan = evaluated(plans, choice);
+    plan.prediction->seconds += 5000;  // so that plans differ by little
+    return plan;
+  };
+  std::vector<double> refined;
+  const auto refine = [&](EvaluatedPlan plan) {
+    refined.push_back(plan.prediction->seconds);
+    if (refined.size() == 2) plan.prediction->seconds /= 2;
+    return plan;
+  };
+  const auto before = host::search_plans(plans, {{}, evaluate, evaluate}, {});
+  const auto found = host::search_plans(plans, {{}, evaluate, evaluate, refine}, {});
+  ASSERT_GE(refined.size(), 2U);
+  EXPECT_LE(refined.size(), PlanSearchSettings{}.refined);
+  EXPECT_LE(refined.back(), 1.1 * refined.front());
+  EXPECT_EQ(refined.front(), before.front().prediction->seconds);
+  EXPECT_EQ(found.front().prediction->seconds, refined[1] / 2);
+}
+
 TEST_F(Plans, TheSearchDoesNotDependOnItsThreads) {
   const PlanSpace plans = space();
   std::vector<std::vector<std::string>> results;
