@@ -1,7 +1,5 @@
 #include "setup/tuning.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <string>
