@@ -134,10 +134,6 @@ ordered_json to_json(const Report& report) {
           {"failures", failures_json(report.cost.failures)}};
 }
 
-std::string duration(double seconds) {
-  return seconds < 1 ? format_line("%.2f ms", 1000 * seconds) : format_line("%.3f s", seconds);
-}
-
 /// "tp 12.0%, dp 3.1%" of the step.
 std::string exposed_text(const StepPrediction& step) {
   std::string text;
@@ -186,7 +182,7 @@ void print_cost(std::ostream& out, const Report& report) {
   if (!cost.failures) return;
   out << fmt::format(
       "failures    one in {}; a checkpoint takes {}, best every {} (Daly; Young: {}); {:.1f}% of the time is lost\n",
-      short_duration(cost.failures->mean_seconds), duration(cost.failures->checkpoint_seconds),
+      short_duration(cost.failures->mean_seconds), step_duration(cost.failures->checkpoint_seconds),
       short_duration(cost.failures->daly_seconds), short_duration(cost.failures->young_seconds),
       100 * cost.failures->lost_share);
 }
@@ -197,14 +193,14 @@ void print(std::ostream& out, const Report& report) {
   out << fmt::format("cluster     {}, {} ranks on {} node{}\n", report.inspection.device_text(),
                      report.inspection.programs.training.mesh.rank_count(), report.cost.nodes,
                      report.cost.nodes == 1 ? "" : "s")
-      << fmt::format("step        {}, {} {}s per second\n", duration(step.seconds),
+      << fmt::format("step        {}, {} {}s per second\n", step_duration(step.seconds),
                      short_number(step.tokens_per_second), unit)
       << fmt::format("FLOPs       {:.1f}% of the peak for the model (MFU), {:.1f}% with what is repeated (HFU)\n",
                      100 * step.model_flops_utilization, 100 * step.hardware_flops_utilization);
   if (!report.varied.empty()) {
     out << "quantiles  ";
     for (const int percent : kQuantiles)
-      out << fmt::format(" {}%: {} ", percent, duration(quantile(report.varied, percent)));
+      out << fmt::format(" {}%: {} ", percent, step_duration(quantile(report.varied, percent)));
     out << "of " << report.varied.size() << " steps with varying kernels\n";
   }
   print_memory(out, report);
@@ -225,7 +221,7 @@ void write_pictures(const SimulateArguments& arguments, const Inspection& inspec
   write_named_file(
       arguments.timeline,
       timeline_svg(drawn.timeline, fmt::format("{} on {}, a unit is {}", inspection.setup.configuration.run.name,
-                                               inspection.cluster->name, duration(drawn.unit_seconds))));
+                                               inspection.cluster->name, step_duration(drawn.unit_seconds))));
 }
 
 /// A file for each rank, with the ending that ASTRA-sim expects.

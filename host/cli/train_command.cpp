@@ -24,6 +24,7 @@
 #include "reports/program_summary.hpp"
 #include "runtime/product_rate.hpp"
 #include "setup/joined_world.hpp"
+#include "setup/tuning.hpp"
 #include "simulate/prediction.hpp"
 #include "tokenizers/checkpoint_tokenizer.hpp"
 #include "train/deadline.hpp"
@@ -42,6 +43,7 @@ void describe_start(const RunSetup& setup, const DataSource& source, const Train
                        configuration.run.name, short_number(static_cast<double>(parameters)), source.description(),
                        setup.stack.mesh.rank_count(), configuration.batch.global, configuration.batch.micro,
                        short_bytes(trainer.programs().planned_peak_bytes().front())));
+  for (const std::string& decision : setup.decisions) log.info(decision);
   for (const std::string& remark : trainer.remarks()) log.warning(remark);
 }
 
@@ -176,7 +178,8 @@ int train(const RunSetup& setup, const TrainArguments& arguments, RunOutput& hel
 }
 
 int train(const TrainArguments& arguments, CommandContext& context) {
-  const RunSetup setup = prepare_run(arguments.load(), context.plugins());
+  RunSetup setup = prepare_run(arguments.load(), context.plugins());
+  tune(setup, context.plugins());
   RunOutput held(setup.configuration.run.output);
   RunReporter reporter(setup.configuration.run, context.log);
   try {

@@ -109,6 +109,10 @@ std::string short_duration(double seconds) {
   return format_line("%lldd%02lldh", total / 86400, total % 86400 / 3600);
 }
 
+std::string step_duration(double seconds) {
+  return seconds < 1 ? format_line("%.2f ms", 1000 * seconds) : format_line("%.3f s", seconds);
+}
+
 std::string utc_time() {
   using Clock = std::chrono::system_clock;
   const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(Clock::now());

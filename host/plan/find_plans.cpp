@@ -23,7 +23,8 @@ PlanSearchSettings on_machines(PlanSearchSettings settings, const PlanSpace& spa
 PlanEvaluation evaluation_by(const PlanEvaluator& evaluator) {
   return {{},
           [&](const PlanChoice& choice) { return evaluator.estimate(choice); },
-          [&](const PlanChoice& choice) { return evaluator.evaluate(choice); }};
+          [&](const PlanChoice& choice) { return evaluator.evaluate(choice); },
+          [&](const EvaluatedPlan& plan) { return evaluator.balance(plan); }};
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include "simulate/described_device.hpp"
 #include "simulate/measured.hpp"
+#include "simulate/short_step.hpp"
+#include "simulate/stage_boundaries.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -15,12 +17,11 @@ namespace {
 /// Two short models must have at most this share of the blocks of the whole one.
 constexpr double kMostBlocks = 0.8;
 
-/// Micro-batches of the shorter of two steps, in rounds of the pipeline: it is full in the last of them. A step without
-/// a pipeline has as many micro-batches at least.
-constexpr int kFilledRounds = 2;
-constexpr int kFewestMicroBatches = 3;
 /// From so many stages on, the round in which the pipeline fills is enough for an estimate: it has many micro-batches.
 constexpr int kManyStages = 8;
+
+/// Boundaries of stages are those of the strategy unless others save this share of a step.
+constexpr double kLeastGain = 0.002;
 
 /// How the alike blocks are dealt to chunks, and how many may be left out of each chunk that has any.
 class ShortStages {
@@ -80,35 +81,14 @@ std::shared_ptr<const BuiltModel> PlanEvaluator::built_model(const CompileReques
   return built_.emplace(samples, std::move(built)).first->second;
 }
 
-StepPrediction PlanEvaluator::simulate(CompileRequest request, int stages, int filled) const {
-  const std::int64_t samples = request.micro_batch * make_stack(request.strategies).replicas;
-  const auto whole = static_cast<int>(request.global_batch / samples);
-  const int less = std::max(filled * stages, kFewestMicroBatches) + whole % stages;
-  const int more = less + stages;
-  const int missing = (whole - more) / stages;
-  if (missing < 1 || request.global_batch % samples != 0) {
-    return simulate_step(compile(request), *request.registry, cluster_);
-  }
-  request.global_batch = more * samples;
-  Compiled compiled = compile(request);
-  const StepPrediction longer = simulate_step(compiled, *request.registry, cluster_);
-  compiled = with_micro_batches(std::move(compiled), less);
-  StepPrediction step = extrapolate(simulate_step(compiled, *request.registry, cluster_), longer, missing);
-  // The memory of some schedules grows until the second round, but not after it.
-  if (filled < kFilledRounds) {
-    step.peak_bytes = longer.peak_bytes;
-    step.bytes_at_peak = longer.bytes_at_peak;
-  }
-  return step;
-}
-
 StepPrediction PlanEvaluator::estimate(CompileRequest request, int stages) const {
   const bool has_stages = stages > 1;
   const std::shared_ptr<const BuiltModel> built = built_model(request);
   const auto predict = [&](int left_out, const Stages* placed) {
     request.model = std::make_shared<ShortModel>(built, left_out);
     request.stages = placed;
-    return simulate(request, stages, stages < kManyStages ? kFilledRounds : 1);
+    const int rounds = stages < kManyStages ? 2 : 1;
+    return simulate_short_step(request, cluster_, stages, {.planned = rounds, .timed = rounds});
   };
   const AlikeBlocks& alike = built->alike;
   if (alike.count < 2) return predict(0, nullptr);
@@ -209,8 +189,22 @@ PlanBounds PlanEvaluator::bounds(const PlanChoice& choice) const {
 EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice) const {
   return evaluate(choice, [&](CompileRequest& request) {
     request.packing = PackingEffort::quick;
-    return simulate(request, space_.stages(choice), kFilledRounds);
+    return simulate_short_step(request, cluster_, space_.stages(choice));
   });
+}
+
+EvaluatedPlan PlanEvaluator::balance(const EvaluatedPlan& plan) const {
+  if (!plan.works() || space_.chunk_blocks_option(plan.choice) == nullptr) return plan;
+  EvaluatedPlan balanced = plan;
+  with_request(plan.choice, [&](CompileRequest& request) {
+    request.packing = PackingEffort::quick;
+    BoundarySearch boundaries(request, cluster_, block_seconds(request, cluster_));
+    SimulatedSplit best = boundaries.best();
+    if (best.excess_bytes > 0 || best.step.seconds > (1 - kLeastGain) * plan.prediction->seconds) return;
+    balanced.choice.chunk_blocks = std::move(best.blocks);
+    balanced.prediction = std::move(best.step);
+  });
+  return balanced;
 }
 
 EvaluatedPlan PlanEvaluator::estimate(const PlanChoice& choice) const {

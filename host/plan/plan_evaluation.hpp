@@ -32,6 +32,9 @@ class PlanEvaluator {
   /// is compiled if the short ones would not cost much less.
   [[nodiscard]] EvaluatedPlan estimate(const PlanChoice& choice) const;
 
+  /// An evaluated plan with the boundaries of stages with which a step is fastest, if these save enough time.
+  [[nodiscard]] EvaluatedPlan balance(const EvaluatedPlan& plan) const;
+
  private:
   /// The work of a rank on one and on two of the alike blocks.
   using BlockWork = std::pair<RankWork, RankWork>;
@@ -45,8 +48,6 @@ class PlanEvaluator {
                                      const std::shared_ptr<const BuiltModel>& built) const;
   [[nodiscard]] Stages stages_of(CompileRequest request, const std::shared_ptr<const BuiltModel>& built) const;
   [[nodiscard]] std::shared_ptr<const BuiltModel> built_model(const CompileRequest& request) const;
-  /// `filled`: rounds of the pipeline in the shorter of two steps.
-  [[nodiscard]] StepPrediction simulate(CompileRequest request, int stages, int filled) const;
   [[nodiscard]] StepPrediction estimate(CompileRequest request, int stages) const;
 
   const PlanSpace& space_;

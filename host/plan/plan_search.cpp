@@ -30,6 +30,9 @@ constexpr int kMostSweeps = 3;
 /// Plans that are evaluated for each wanted one, because some are worse than estimated.
 constexpr std::size_t kMostEvaluations = 3;
 
+/// Other boundaries of stages save less than this factor of a step.
+constexpr double kBalanceable = 1.1;
+
 class Search {
  public:
   Search(const PlanSpace& space, const PlanEvaluation& evaluate, const PlanSearchSettings& settings)
@@ -86,8 +89,25 @@ class Search {
       for (EvaluatedPlan& each : in_parallel(next, evaluate_.evaluate)) settled.push_back(std::move(each));
       std::sort(settled.begin(), settled.end(), is_better);
     }
+    balance(settled);
+    std::sort(settled.begin(), settled.end(), is_better);
     std::move(open.begin(), open.end(), std::back_inserter(settled));
     return settled;
+  }
+
+  /// Balances the stages of those of the first evaluated plans that may become the best.
+  void balance(std::vector<EvaluatedPlan>& settled) {
+    if (!evaluate_.balance || settings_.goal != PlanGoal::time) return;
+    std::vector<PlanChoice> first;
+    std::map<PlanChoice, const EvaluatedPlan*> plans;
+    for (std::size_t i = 0; i < std::min(settings_.balanced, settled.size()) && settled[i].works(); ++i) {
+      if (settled[i].prediction->seconds > kBalanceable * settled.front().prediction->seconds) break;
+      first.push_back(settled[i].choice);
+      plans[settled[i].choice] = &settled[i];
+    }
+    std::vector<EvaluatedPlan> balanced =
+        in_parallel(first, [&](const PlanChoice& choice) { return evaluate_.balance(*plans.at(choice)); });
+    std::move(balanced.begin(), balanced.end(), settled.begin());
   }
 
   /// Estimates those of `choices` that are not known, but for those that their bounds exclude.

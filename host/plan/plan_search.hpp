@@ -39,6 +39,8 @@ struct PlanEvaluation {
   std::function<EvaluatedPlan(const PlanChoice&)> estimate;
   /// Predicts it as well as can be.
   std::function<EvaluatedPlan(const PlanChoice&)> evaluate;
+  /// Balances the stages of an evaluated plan, which takes too long for all of them. Null: nothing does.
+  std::function<EvaluatedPlan(const EvaluatedPlan&)> balance = {};
 };
 
 struct PlanSearchSettings {
@@ -49,6 +51,8 @@ struct PlanSearchSettings {
   double margin = 1.5;
   /// The first plans of the result are evaluated, so many of them.
   std::size_t finalists = 10;
+  /// The stages of the first of those are balanced, if the goal is time.
+  std::size_t balanced = 3;
   /// Memory of a device. Plans that need more are dropped as soon as another one works.
   std::int64_t memory_bytes = std::numeric_limits<std::int64_t>::max();
   /// Threads that evaluate plans. The result does not depend on it.
@@ -59,10 +63,11 @@ struct PlanSearchSettings {
 
 /// Searches the space. First, it estimates each structure, a combination of sizes, with few of its options. Then it
 /// improves the options of the best structures one after the other, as long as that helps. At last it evaluates the
-/// best plans. Plans are tried in the order of their bounds. A plan is dropped if its bounds exceed the best structure
-/// so far by the margin, or later the last of the finalists so far. The search is deterministic. \return all plans, the
-/// evaluated ones first. Working plans come first, by the goal. Plans that need too much memory follow, by their
-/// excess. Then come dropped plans, by their bounds, and at last refused ones.
+/// best plans, and balances the stages of the first of them. Plans are tried in the order of their bounds. A plan is
+/// dropped if its bounds exceed the best structure so far by the margin, or later the last of the finalists so far. The
+/// search is deterministic. \return all plans, the evaluated ones first. Working plans come first, by the goal. Plans
+/// that need too much memory follow, by their excess. Then come dropped plans, by their bounds, and at last refused
+/// ones.
 [[nodiscard]] std::vector<EvaluatedPlan> search_plans(const PlanSpace& space, const PlanEvaluation& evaluate,
                                                       const PlanSearchSettings& settings);
 

@@ -7,6 +7,7 @@
 #include "files/text_format.hpp"
 #include "huggingface/initial_values.hpp"
 #include "loading/plugin_call.hpp"
+#include "simulate/stage_boundaries.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -219,6 +220,13 @@ int PlanSpace::stages(const PlanChoice& choice) const {
   return stages == nullptr ? 1 : stages->proposal.ranks;
 }
 
+const OptionSpecification* PlanSpace::chunk_blocks_option(const PlanChoice& choice) const {
+  const PlanPart* stages = part(PlanPurpose::stages, choice);
+  if (stages == nullptr || stages->proposal.ranks == 1) return nullptr;
+  const OptionSpecification* option = stages->schema->find(OptionRole::chunk_blocks, OptionType::word);
+  return option != nullptr && !stages->proposal.options.contains(option->name) ? option : nullptr;
+}
+
 int PlanSpace::replicas(const PlanChoice& choice) const {
   int left = context_.devices;
   for (const PlanPurpose purpose : kDividing) {
@@ -281,7 +289,9 @@ int PlanSpace::table(const PlanChoice& choice, PlanPurpose purpose) {
 std::vector<PlanPart> PlanSpace::chosen(const PlanChoice& choice) const {
   std::vector<PlanPart> found;
   for (const PlanPurpose purpose : order(choice)) {
-    found.push_back(parts(purpose, choice).at(static_cast<std::size_t>(choice.position(purpose))));
+    PlanPart& part = found.emplace_back(parts(purpose, choice).at(static_cast<std::size_t>(choice.position(purpose))));
+    if (purpose != PlanPurpose::stages || choice.chunk_blocks.empty()) continue;
+    part.proposal.options[chunk_blocks_option(choice)->name] = split_text(choice.chunk_blocks);
   }
   if (choice.refinements.empty()) return found;
   const std::vector<PlanPart> refinements = parts(PlanPurpose::refinement, choice);

@@ -53,6 +53,8 @@ struct PlanChoice {
   std::int64_t micro_batch = 1;
   /// True: replicas lie outside of stages in the mesh.
   bool replicas_outermost = false;
+  /// The number of blocks of each chunk. Empty: the strategy of the stages decides.
+  std::vector<int> chunk_blocks = {};
 
   /// The position of the purpose's part; -1: none.
   [[nodiscard]] int position(PlanPurpose purpose) const {
@@ -84,6 +86,9 @@ class PlanSpace {
   [[nodiscard]] bool is_required(PlanPurpose purpose) const;
   /// Groups of ranks among which the choice deals the layers; 1: it does not.
   [[nodiscard]] int stages(const PlanChoice& choice) const;
+  /// The option that takes the blocks of the choice's chunks (OptionRole::chunk_blocks). Null: there is none, or the
+  /// proposal has a value for it.
+  [[nodiscard]] const OptionSpecification* chunk_blocks_option(const PlanChoice& choice) const;
   /// Position of the purpose's strategy among the [[strategy]] tables of configuration(); -1: none.
   [[nodiscard]] static int table(const PlanChoice& choice, PlanPurpose purpose);
   /// Devices that the parts other than replicas, and the strategies that stay, leave to replicas. 0: their sizes do not

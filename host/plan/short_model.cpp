@@ -1,6 +1,5 @@
 #include "plan/short_model.hpp"
 
-#include "compiler/order/order.hpp"
 #include "loading/plugin_call.hpp"
 
 namespace strata::host {
@@ -14,14 +13,6 @@ std::shared_ptr<const BuiltModel> build_model(const CompileRequest& request, std
   call_plugin(request.model_origin, "build", [&] { request.model->build(builder); });
   built->alike = find_alike_blocks(built->graph, *request.registry, stack.rules);
   return built;
-}
-
-Compiled with_micro_batches(Compiled compiled, int micro_batches) {
-  for (std::size_t i = 0; i < compiled.programs.size(); ++i) {
-    order_tasks(compiled.programs[i], compiled.stages.schedule(compiled.classes[i].stage, micro_batches, true),
-                micro_batches);
-  }
-  return compiled;
 }
 
 }  // namespace strata::host

@@ -18,10 +18,6 @@ struct BuiltModel {
 /// Builds the graph of the request's model. `samples`: those of one micro-batch over all replicas.
 [[nodiscard]] std::shared_ptr<const BuiltModel> build_model(const CompileRequest& request, std::int64_t samples);
 
-/// A training step in which every rank orders its tasks for another number of micro-batches. It has the memory plans of
-/// `compiled`, so it can be simulated, but not run.
-[[nodiscard]] Compiled with_micro_batches(Compiled compiled, int micro_batches);
-
 /// A built model without the last of its alike blocks.
 class ShortModel final : public Model {
  public:

@@ -43,6 +43,8 @@ struct RunSetup {
   OptimizerSettings optimizer;
   /// Element type of parameters and activations. Verification sets f64.
   DType float_type = DType::f32;
+  /// What was decided of the options that the configuration leaves open (tune()), one sentence for each strategy.
+  std::vector<std::string> decisions;
   /// Measures the phases of compilation. Null: nobody does.
   PhaseTimes* times = nullptr;
 

@@ -36,7 +36,11 @@ void add(StepPrediction& prediction, const SimulatedRank& rank, double weight) {
 }
 
 void note_memory(StepPrediction& prediction, const Compiled& compiled) {
-  for (const MemoryPlan& plan : compiled.plans) {
+  prediction.stage_bytes.resize(static_cast<std::size_t>(compiled.stages.count));
+  for (std::size_t i = 0; i < compiled.plans.size(); ++i) {
+    const MemoryPlan& plan = compiled.plans[i];
+    std::int64_t& of_stage = prediction.stage_bytes[static_cast<std::size_t>(compiled.classes[i].stage)];
+    of_stage = std::max(of_stage, plan.arena_bytes);
     if (plan.arena_bytes <= prediction.peak_bytes) continue;
     prediction.peak_bytes = plan.arena_bytes;
     prediction.bytes_at_peak = plan.bytes_at_peak;
@@ -118,6 +122,9 @@ StepPrediction extrapolate(const StepPrediction& less, const StepPrediction& mor
   for (auto& [kind, bytes] : prediction.bytes_at_peak) {
     const auto found = less.bytes_at_peak.find(kind);
     bytes = line(found == less.bytes_at_peak.end() ? std::int64_t{0} : found->second, bytes);
+  }
+  for (std::size_t i = 0; i < prediction.stage_bytes.size(); ++i) {
+    prediction.stage_bytes[i] = line(less.stage_bytes.at(i), more.stage_bytes[i]);
   }
   for (auto& [axes, seconds] : prediction.exposed_seconds) {
     const auto found = less.exposed_seconds.find(axes);

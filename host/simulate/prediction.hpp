@@ -37,6 +37,8 @@ struct StepPrediction {
   /// Planned memory of the fullest rank.
   std::int64_t peak_bytes = 0;
   std::map<BufferKind, std::int64_t> bytes_at_peak;
+  /// Planned memory of the fullest rank of each stage.
+  std::vector<std::int64_t> stage_bytes;
   /// Time in which ranks wait for other ranks, over the rest of the step.
   double bubble = 0;
   /// Time in which an average rank waits for data on the network, by axis. The axes of a collective over several are

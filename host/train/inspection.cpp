@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint_plan.hpp"
 #include "huggingface/initial_values.hpp"
 #include "runtime/rank_threads.hpp"
+#include "setup/tuning.hpp"
 #include "simulate/described_device.hpp"
 #include "simulate/measured.hpp"
 
@@ -120,10 +121,13 @@ Inspection inspect(const RunConfiguration& configuration, PluginRegistry& regist
   enter(times, "plugins");
   inspection.setup = prepare_run(std::move(wanted), registry);
   inspection.setup.times = times;
-  const RunSetup& setup = inspection.setup;
-  if (target.cluster) static_cast<void>(target.cluster->group_of(setup.stack.mesh.rank_count() - 1));
+  if (target.cluster) static_cast<void>(target.cluster->group_of(inspection.setup.stack.mesh.rank_count() - 1));
   enter(times, "data");
-  const DimSizes data = setup.data_sizes(target.vocab);
+  const DimSizes data = inspection.setup.data_sizes(target.vocab);
+  enter(times, "choice of open options");
+  tune(inspection.setup, registry, target.cluster, data);
+  const RunSetup& setup = inspection.setup;
+  inspection.remarks.insert(inspection.remarks.end(), setup.decisions.begin(), setup.decisions.end());
   require_initial_values(setup, data);
   const DimSizes sizes = setup.sizes(data);
   find_device(inspection);

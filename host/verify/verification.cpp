@@ -12,6 +12,7 @@
 #include "plan/alike_blocks.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/rank_threads.hpp"
+#include "setup/tuning.hpp"
 #include "strata/error.hpp"
 #include "strata/random.hpp"
 #include "train/training_programs.hpp"
@@ -183,6 +184,9 @@ Verification verify_stack(const RunConfiguration& configuration, PluginRegistry&
   } else if (!options.communicator.empty()) {
     wanted.communicator = configuration.communicator;
   }
+  RunSetup tuned = prepare_run(wanted, registry);
+  tune(tuned, registry);
+  wanted.strategies = tuned.configuration.strategies;
   if (!options.full) wanted = shrink(wanted, registry);
   const RunSetup stack = prepare_run(wanted, registry);
   RunConfiguration alone = wanted;

@@ -83,6 +83,8 @@ StrategyFactory::~StrategyFactory() = default;
 bool StrategyFactory::changes_model() const { return false; }
 PlanPurpose StrategyFactory::plan_purpose() const { return PlanPurpose::none; }
 std::vector<PlanProposal> StrategyFactory::proposals(const PlanningContext& /*context*/) const { return {}; }
+
+TunableStrategyFactory::~TunableStrategyFactory() = default;
 AdapterFactory::~AdapterFactory() = default;
 
 }  // namespace strata

@@ -93,6 +93,29 @@ TEST_F(Plans, TheSearchFindsTheBestOfEachStructure) {
   }));
 }
 
+/// Only plans that may become the best get other boundaries of stages, and the result is in order again.
+TEST_F(Plans, TheSearchRefinesTheFirstPlans) {
+  const PlanSpace plans = space();
+  const auto evaluate = [&](const auto& choice) {
+    EvaluatedPlan plan = evaluated(plans, choice);
+    plan.prediction->seconds += 5000;  // so that plans differ by little
+    return plan;
+  };
+  std::vector<double> balanced;
+  const auto balance = [&](EvaluatedPlan plan) {
+    balanced.push_back(plan.prediction->seconds);
+    if (balanced.size() == 2) plan.prediction->seconds /= 2;
+    return plan;
+  };
+  const auto before = host::search_plans(plans, {{}, evaluate, evaluate}, {});
+  const auto found = host::search_plans(plans, {{}, evaluate, evaluate, balance}, {});
+  ASSERT_GE(balanced.size(), 2U);
+  EXPECT_LE(balanced.size(), PlanSearchSettings{}.balanced);
+  EXPECT_LE(balanced.back(), 1.1 * balanced.front());
+  EXPECT_EQ(balanced.front(), before.front().prediction->seconds);
+  EXPECT_EQ(found.front().prediction->seconds, balanced[1] / 2);
+}
+
 TEST_F(Plans, TheSearchDoesNotDependOnItsThreads) {
   const PlanSpace plans = space();
   std::vector<std::vector<std::string>> results;

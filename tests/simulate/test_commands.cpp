@@ -62,6 +62,23 @@ TEST_F(Commands, SimulatePrintsTheStep) {
   }
 }
 
+TEST_F(Commands, SimulateDecidesWhatIsOpen) {
+  const auto simulate_with = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> more{"--json"};
+    for (const std::string& each : options) more.insert(more.end(), {"--set", "strategy.0." + each});
+    const CommandResult result = simulate("dgx-h100", more);
+    EXPECT_EQ(result.exit_code, 0) << result.messages;
+    return json::parse(result.out).at("step_seconds").get<double>();
+  };
+  EXPECT_LE(simulate_with({"schedule=auto"}), simulate_with({"schedule=1f1b"}));
+  EXPECT_LE(simulate_with({"split=auto"}), simulate_with({"split=even"}));
+  const CommandResult checked =
+      run_command({"check", run_, "--cluster", "dgx-h100", "--vocab", "64", "--set", "strategy.0.schedule=auto"});
+  EXPECT_EQ(checked.exit_code, 0) << checked.messages;
+  EXPECT_THAT(checked.out, HasSubstr("note: strategy 1 'pipeline' by simulation on dgx-h100: schedule = "));
+  EXPECT_EQ(run_command({"check", run_, "--vocab", "64", "--set", "strategy.0.schedule=auto"}).exit_code, 2);
+}
+
 TEST_F(Commands, SimulateWritesPicturesAndQuantiles) {
   const CommandResult result =
       simulate("two-core", {"--json", "--jitter", "10", "--timeline", path("step.svg"), "--trace", path("step.json")});

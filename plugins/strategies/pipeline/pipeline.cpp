@@ -41,26 +41,32 @@ struct Settings {
 };
 
 constexpr const char* kAcceptedSplits =
-    "\"cost\", \"even\" or the number of blocks of each chunk in order, as in \"3,4,4,3\"";
+    "\"cost\", \"even\", \"auto\" or the number of blocks of each chunk in order, as in \"3,4,4,3\"";
+
+/// The value of `schedule` and `split` that leaves them to the host.
+constexpr const char* kAuto = "auto";
+/// The schedule of a pipeline for which the host has not chosen. Its split is "cost".
+constexpr const char* kUndecidedSchedule = "1f1b";
 
 std::vector<std::string> schedule_names() {
-  std::vector<std::string> names;
+  std::vector<std::string> names = {kAuto};
   for (const Schedule& schedule : schedules()) names.emplace_back(schedule.name);
   return names;
 }
 
-const Schedule& named_schedule(const std::string& name) {
+const Schedule& named_schedule(const std::string& word) {
+  const std::string_view name = word == kAuto ? kUndecidedSchedule : std::string_view(word);
   return *std::find_if(schedules().begin(), schedules().end(), [&](const Schedule& row) { return row.name == name; });
 }
 
-/// Chunks per stage: the number that the schedule requires, or `given`.
-int virtual_stages_from(const Schedule& schedule, std::int64_t given) {
+/// Chunks per stage: the number that the schedule requires, or `given`. `name`: the value of `schedule`.
+int virtual_stages_from(const Schedule& schedule, const std::string& name, std::int64_t given) {
   if (!schedule.virtual_stages) return static_cast<int>(given);
   if (given != 1 && given != *schedule.virtual_stages) {
-    throw OptionError("virtual_stages", "found " + std::to_string(given) + " with schedule \"" +
-                                            std::string(schedule.name) + "\", which has " +
-                                            std::to_string(*schedule.virtual_stages) +
-                                            "; accepted: any number with \"interleaved\" only");
+    throw OptionError("virtual_stages",
+                      "found " + std::to_string(given) + " with schedule \"" + name + "\", which " +
+                          (name == kAuto ? "chooses them" : "has " + std::to_string(*schedule.virtual_stages)) +
+                          "; accepted: any number with \"interleaved\" only");
   }
   return *schedule.virtual_stages;
 }
@@ -89,7 +95,7 @@ std::vector<int> block_counts(const std::string& list) {
 }
 
 Split split_from(const std::string& word, int chunks) {
-  if (word == "cost") return {Split::Kind::cost, {}};
+  if (word == "cost" || word == kAuto) return {Split::Kind::cost, {}};
   if (word == "even") return {Split::Kind::even, {}};
   Split split{Split::Kind::given, block_counts(word)};
   if (static_cast<int>(split.blocks.size()) != chunks) {
@@ -101,13 +107,17 @@ Split split_from(const std::string& word, int chunks) {
 }
 
 OptionSchema option_schema() {
-  return {option::axis_size("Ranks along the axis: stages of the pipeline."), option::axis_name("pp"),
-          option::word("schedule", "1f1b",
-                       "The order of forward passes, backward passes and weight gradients on each stage.",
-                       schedule_names()),
-          option::integer("virtual_stages", 1, 1, 1024,
-                          "Chunks of a stage with schedule \"interleaved\"; \"zbv\" has 2 and the others 1."),
-          option::word("split", "cost", std::string("How blocks are divided into chunks: ") + kAcceptedSplits + ".")};
+  return {
+      option::axis_size("Ranks along the axis: stages of the pipeline."), option::axis_name("pp"),
+      option::word("schedule", "1f1b",
+                   "The order of forward passes, backward passes and weight gradients on each stage. \"auto\" is the "
+                   "fastest in a simulation, with its chunks and their blocks.",
+                   schedule_names()),
+      option::integer("virtual_stages", 1, 1, 1024,
+                      "Chunks of a stage with schedule \"interleaved\"; \"zbv\" has 2 and the others 1."),
+      option::with_role(
+          OptionRole::chunk_blocks,
+          option::word("split", "cost", std::string("How blocks are divided into chunks: ") + kAcceptedSplits + "."))};
 }
 
 /// Reads the options. \throws strata::ConfigurationError that names the option.
@@ -116,7 +126,8 @@ Settings settings_from(const Options& options) {
   settings.axis = options.word("axis");
   settings.stages = static_cast<int>(options.integer("size"));
   settings.schedule = &named_schedule(options.word("schedule"));
-  settings.virtual_stages = virtual_stages_from(*settings.schedule, options.integer("virtual_stages"));
+  settings.virtual_stages =
+      virtual_stages_from(*settings.schedule, options.word("schedule"), options.integer("virtual_stages"));
   settings.split = split_from(options.word("split"), settings.chunks());
   return settings;
 }
@@ -252,7 +263,7 @@ class Pipeline final : public Strategy {
 /// More chunks make the bubble little smaller, and messages more.
 constexpr int kMostProposedChunks = 6;
 
-class PipelineFactory final : public FactoryOf<StrategyFactory, Pipeline> {
+class PipelineFactory final : public FactoryOf<TunableStrategyFactory, Pipeline> {
  public:
   [[nodiscard]] PlanPurpose plan_purpose() const override { return PlanPurpose::stages; }
   [[nodiscard]] std::vector<PlanProposal> proposals(const PlanningContext& context) const override {
@@ -268,6 +279,35 @@ class PipelineFactory final : public FactoryOf<StrategyFactory, Pipeline> {
       if (2 * size <= context.blocks) propose("zbv", 1);
       for (int chunks = 2; chunks * size <= context.blocks && chunks <= kMostProposedChunks; ++chunks) {
         propose("interleaved", chunks);
+      }
+    }
+    return found;
+  }
+
+  [[nodiscard]] bool leaves_open(const Options& options) const override {
+    return options.word("schedule") == kAuto || options.word("split") == kAuto;
+  }
+
+  /// With the schedule "auto", all schedules and numbers of chunks; a split that is given stays. With the split "auto"
+  /// alone, the given schedule.
+  [[nodiscard]] std::vector<PlanProposal> alternatives(const Options& options,
+                                                       const PlanningContext& context) const override {
+    const std::string& wanted = options.word("schedule");
+    const std::string& split = options.word("split");
+    const bool keeps_split = split != kAuto && split != "cost";
+    const int most = wanted == kAuto ? kMostProposedChunks : static_cast<int>(options.integer("virtual_stages"));
+    const int least = wanted == kAuto ? 2 : most;
+    std::vector<PlanProposal> found;
+    for (const Schedule& schedule : schedules()) {
+      if (wanted != kAuto && wanted != schedule.name) continue;
+      const auto [from, to] = schedule.virtual_stages ? std::pair(*schedule.virtual_stages, *schedule.virtual_stages)
+                                                      : std::pair(least, most);
+      for (int chunks = from; chunks <= to; ++chunks) {
+        if (chunks > 1 && chunks * context.devices > context.blocks) break;
+        std::map<std::string, OptionValue> decided = {{"schedule", std::string(schedule.name)},
+                                                      {"virtual_stages", std::int64_t{chunks}}};
+        if (keeps_split) decided["split"] = split;
+        found.push_back({std::move(decided), context.devices});
       }
     }
     return found;

@@ -38,7 +38,8 @@ enum class OptionRole : std::uint8_t {
   validation_share,   ///< of a dataset: the share of the training data that is only evaluated (number)
   data_weights,       ///< of a dataset: a number for each of several files of training data (numbers)
   text_begin,         ///< of a dataset: the token before every text of a decoder, and the padding (integer)
-  text_end            ///< of a dataset: the token that ends the texts of encoder and decoder (integer)
+  text_end,           ///< of a dataset: the token that ends the texts of encoder and decoder (integer)
+  chunk_blocks        ///< of a strategy: the number of blocks of each chunk in order, as in "3,4,4,3" (word)
 };
 
 /// One option: the only source of its type, default, range, help text and error messages.

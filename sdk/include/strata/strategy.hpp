@@ -245,4 +245,19 @@ class STRATA_API StrategyFactory : public PluginFactory {
   [[nodiscard]] virtual std::unique_ptr<Strategy> create(const Options& options) const = 0;
 };
 
+/// The factory of a strategy that leaves options to the host on request, such as the schedule "auto" of a pipeline. The
+/// host simulates the alternatives on a description of the machines, and takes the fastest that fits into memory. A
+/// strategy with open options works too, for commands that need no decision.
+class STRATA_API TunableStrategyFactory : public StrategyFactory {
+ public:
+  ~TunableStrategyFactory() override;
+  /// Whether `options` leave something to the host.
+  [[nodiscard]] virtual bool leaves_open(const Options& options) const = 0;
+  /// The options that decide it, in ways that are worth a try. Each is tried with the blocks of chunks that suit it
+  /// best, unless it gives the option of the role OptionRole::chunk_blocks itself. `context`: devices are the ranks of
+  /// the strategy's axes.
+  [[nodiscard]] virtual std::vector<PlanProposal> alternatives(const Options& options,
+                                                               const PlanningContext& context) const = 0;
+};
+
 }  // namespace strata
