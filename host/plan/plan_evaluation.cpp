@@ -21,7 +21,7 @@ constexpr double kMostBlocks = 0.8;
 constexpr int kManyStages = 8;
 
 /// Boundaries of stages are those of the strategy unless others save this share of a step.
-constexpr double kLeastGain = 0.002;
+constexpr double kLeastSaving = 0.002;
 
 /// How the alike blocks are dealt to chunks, and how many may be left out of each chunk that has any.
 class ShortStages {
@@ -200,7 +200,7 @@ EvaluatedPlan PlanEvaluator::balance(const EvaluatedPlan& plan) const {
     request.packing = PackingEffort::quick;
     BoundarySearch boundaries(request, cluster_, block_seconds(request, cluster_));
     SimulatedSplit best = boundaries.best();
-    if (best.excess_bytes > 0 || best.step.seconds > (1 - kLeastGain) * plan.prediction->seconds) return;
+    if (best.excess_bytes > 0 || best.step.seconds > (1 - kLeastSaving) * plan.prediction->seconds) return;
     balanced.choice.chunk_blocks = std::move(best.blocks);
     balanced.prediction = std::move(best.step);
   });

@@ -174,10 +174,11 @@ OptionRow loss_scale() {
 
 /// Rules for the first layer of the stack's model, and for all else.
 std::string rules_of_model(const Stack& stack, const std::string& first, const std::string& others) {
-  const std::string layer = has_llama_names(stack)     ? "model.layers.0"
+  const bool is_gpt2 = has_model(stack, "gpt2");
+  const std::string layer = is_gpt2                    ? "h.0"
                             : has_model(stack, "bert") ? "bert.encoder.layer.0"
                             : has_model(stack, "t5")   ? "encoder.block.0"
-                                                       : "h.0";
+                                                       : "model.layers.0";
   return "[\"" + layer + ": " + first + "\", \"*: " + others + "\"]";
 }
 

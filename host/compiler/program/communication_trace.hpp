@@ -12,7 +12,7 @@ namespace strata::host {
 /// One communication in one run of its task, with the properties on which its participants must agree; or the wait of
 /// an instruction for a send.
 struct TracedCommunication {
-  TaskInstance at;
+  TaskInstance at = {};
   std::size_t index = 0;  ///< position of the instruction in its task
   const Instruction* instruction = nullptr;
   /// Number of the instruction among those that the rank executes in the step.
