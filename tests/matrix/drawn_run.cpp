@@ -31,12 +31,14 @@ bool overflows(const Stack& stack) {
   return false;
 }
 
-/// The first random stack of this draw that drawn runs can have. The targets of lora are parameters of gpt2 and llama.
+/// The first random stack of this draw that drawn runs can have. The targets of lora and the rules of layout have names
+/// of other models.
 Stack draw_stack(RandomChoice& choice) {
   const bool needs_stages = choice.below(3) > 0;
   for (;;) {
     Stack stack = random_stack(choice.below(std::uint64_t{1} << 40));
     if (stack.ranks() > kMostDrawnRanks || stack.has(grammar().strategy("lora"))) continue;
+    if (stack.has(grammar().strategy("layout"))) continue;
     if (overflows(stack) || (needs_stages && !has_stages(stack))) continue;
     // The drawn model has as many blocks as a gpt2, and groups name parameters of gpt2.
     stack.run[Grammar::option(grammar().run, "model.plugin")] = 0;

@@ -172,8 +172,9 @@ OptionRow loss_scale() {
   return row;
 }
 
-/// Rules for the first layer of the stack's model, and for all else.
+/// Rules for the first layer of the stack's model, and for all else. Models of images lack most dimensions of others.
 std::string rules_of_model(const Stack& stack, const std::string& first, const std::string& others) {
+  if (has_model(stack, "vit") || has_model(stack, "resnet")) return "[\"*: batch\"]";
   const bool is_gpt2 = has_model(stack, "gpt2");
   const std::string layer = is_gpt2                    ? "h.0"
                             : has_model(stack, "bert") ? "bert.encoder.layer.0"
@@ -326,10 +327,6 @@ std::vector<Conflict> conflicts() {
   for (const OptionChoice& model : models()) {
     const std::string feature = "model.plugin=" + model.toml;
     if (!model.toml.starts_with("\"mixture\"")) conflicts.push_back({"expert", feature});
-    // The rules are written for names and dimensions of models of text.
-    if (model.toml.starts_with("\"vit\"") || model.toml.starts_with("\"resnet\"")) {
-      conflicts.push_back({"layout", feature});
-    }
     const bool is_resnet = model.toml.starts_with("\"resnet\"");
     // Statistics of the samples of all ranks.
     if (is_resnet || model.toml.find("balance_bias") != std::string::npos) {

@@ -102,7 +102,7 @@ TEST_P(LayoutRefusal, NamesPlaceFoundAndAccepted) {
 INSTANTIATE_TEST_SUITE_P(
     Rows, LayoutRefusal,
     ::testing::Values(
-        RefusedLayout{"no_rules", table("layout", 2),
+        RefusedLayout{"no_rules", layout_of(2, ""),
                       "strategy.0.rules: found none; accepted: one or more, such as \"h.0-3: heads, ffn\""},
         RefusedLayout{
             "no_dimensions", layout_of(2, R"("h.0")"),

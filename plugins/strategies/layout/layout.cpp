@@ -26,13 +26,16 @@ class NamedLayout final : public Strategy {
   static OptionSchema schema() {
     OptionSpecification size = option::axis_size("Ranks along the axis.");
     size.default_value = OptionValue(std::int64_t{1});
+    OptionSpecification rules =
+        option::words("rules",
+                      "Patterns of names of ops and parameters, and the dimensions that the axis shards there, such as "
+                      "\"h.0-3, lm_head: heads, ffn\". The first rule that names an op counts.");
+    rules.default_value = std::nullopt;
     return {std::move(size), option::axis_name("x"),
             option::word("over", "",
                          "An axis of another strategy, in place of one of its own. The size is 1 then. What no rule "
                          "names stays as the other strategy has it."),
-            option::words("rules",
-                          "Patterns of names of ops and parameters, and the dimensions that the axis shards there, "
-                          "such as \"h.0-3, lm_head: heads, ffn\". The first rule that names an op counts.")};
+            std::move(rules)};
   }
 
   explicit NamedLayout(const Options& options)
