@@ -117,7 +117,7 @@ PreparedKernel prepare_gradient_scale(const OpInstance& op, const CpuEnvironment
 
 void register_reduction(Registration& registration) {
   registration.add(kernel({"reduce_sum", "t", "f", prepare_reduce_sum, true, unsupported_reduce_sum}));
-  registration.add(kernel({"repeat", "f", "t", prepare_repeat, true, unsupported_repeat}));
+  registration.add(kernel({"repeat", "f", "f", prepare_repeat, true, unsupported_repeat}));
   registration.add(kernel({"dot", "tt", "d", prepare_dot, true}));
   registration.add(kernel({ops::kSumOfSquares, "t", "d", prepare_sum_of_squares, true}));
   registration.add(kernel({ops::kGroupSquares, "t", "d", prepare_group_squares, true}));

@@ -289,7 +289,7 @@ void register_elementwise(Registration& registration) {
   registration.add(kernel({"sum", "t*", "t", prepare_sum, true, unsupported_sum}));
   registration.add(kernel({"scale_gradient", "t", "t", prepare_scale_gradient, true}));
   registration.add(kernel({"normalize", "tf", "t", prepare_normalize, false, unsupported_broadcast}));
-  registration.add(kernel({"repeat", "f", "t", prepare_repeat, true, unsupported_repeat}));
+  registration.add(kernel({"repeat", "f", "f", prepare_repeat, true, unsupported_repeat}));
   registration.add(kernel({"cast", "r", "r", prepare_cast, true}));
   registration.add(kernel({ops::kAccumulate, "s", "s", prepare_accumulate}));
   registration.add(kernel({ops::kFillZero, "", "s", prepare_fill_zero}));
