@@ -168,6 +168,12 @@ bool is_best(const Reader& logits, std::int64_t first, std::int64_t width, std::
   return true;
 }
 
+class CountCorrect final : public RowOp {
+ public:
+  using RowOp::RowOp;
+  bool only_chooses(int operand) const override { return operand == 0; }
+};
+
 Work prepare_count_correct(const OpInstance& op) {
   return [count = rows(op.operands[0]), width = columns(op.operands[0])](const Launch& launch) {
     std::int64_t correct = 0;
@@ -252,7 +258,7 @@ void register_cross_entropy(Registration& registration) {
                           require_targets(types[0], types[0].dims, node);
                           return {kTotal};
                         }});
-  add_op<RowOp>(
+  add_op<CountCorrect>(
       registration,
       {.name = "count_correct",
        .documentation = "logits […  V], targets […] i32 -> [] f64: how many targets have the largest logit of "
@@ -264,7 +270,8 @@ void register_cross_entropy(Registration& registration) {
          require_targets(types[1], without_last(types[0].dims), node);
          return {kTotal};
        },
-       .precision = OperandPrecision::any});
+       .precision = OperandPrecision::any,
+       .gradient = [](GradientContext& /*context*/) {}});
   add_op(registration,
          {.name = "cross_entropy_gradient",
           .documentation =
