@@ -62,11 +62,11 @@ files() { (cd "$root" && find etc usr var/lib opt srv -path srv/strata -prune -o
   -path var/lib/apt -prune -o -print | sort); }
 
 say "build"
-sh packaging/build-deb.sh "$built"
+DEB_BUILD_OPTIONS="nocheck werror" sh packaging/build-deb.sh "$built"
 
 if [ $twice = yes ]; then
   say "build again, in another folder"
-  sh packaging/build-deb.sh "$folder/again"
+  DEB_BUILD_OPTIONS="nocheck werror" sh packaging/build-deb.sh "$folder/again"
   for file in "$built"/*.deb; do
     cmp "$file" "$folder/again/${file##*/}" || fail "two builds give different packages"
   done

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the packages, then configures, builds and tests each preset.
-# Usage: sh tests/run.sh [release|asan|tsan]...    (default: all three)
+# Usage: [RELEASE_FLAGS=...] sh tests/run.sh [release|asan|tsan]...    (default: all three)
+#   RELEASE_FLAGS   the C++ compiler's flags for the release build, besides those of the project
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- release asan tsan
@@ -35,7 +36,8 @@ esac
 
 for preset; do
   printf '\n== %s: build\n' "$preset"
-  cmake --preset "$preset" -DSTRATA_TESTS_ONCE=$once
+  [ "$preset" = release ] && flags=${RELEASE_FLAGS:-} || flags=
+  cmake --preset "$preset" -DSTRATA_TESTS_ONCE=$once -DCMAKE_CXX_FLAGS="$flags"
   cmake --build --preset "$preset"
   printf '\n== %s: test\n' "$preset"
   ctest --preset "$preset" --parallel "$(nproc)" --no-tests=error

@@ -17,6 +17,6 @@ endif()
 
 # Tests contain the names of their files (__FILE__), which begin at the root of the source tree. Packages choose how their
 # debug information names files: rpmbuild, for one, looks for whole paths in it.
-if(BUILD_TESTING)
+if(BUILD_TESTING AND NOT CMAKE_CXX_FLAGS MATCHES "-ffile-prefix-map=")
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>")
 endif()
