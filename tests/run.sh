@@ -37,7 +37,7 @@ esac
 for preset; do
   printf '\n== %s: build\n' "$preset"
   [ "$preset" = release ] && flags=${RELEASE_FLAGS:-} || flags=
-  cmake --preset "$preset" -DSTRATA_TESTS_ONCE=$once -DCMAKE_CXX_FLAGS="$flags"
+  cmake --preset "$preset" -DSTRATA_TESTS_ONCE=$once ${flags:+"-DCMAKE_CXX_FLAGS=$flags"}
   cmake --build --preset "$preset"
   printf '\n== %s: test\n' "$preset"
   ctest --preset "$preset" --parallel "$(nproc)" --no-tests=error
