@@ -39,7 +39,7 @@ DevicePlans find_plans(const RunConfiguration& configuration, const InspectionTa
   if (found.space->devices() >= kFewestDevicesForBounds) {
     evaluation.bounds = [&](const PlanChoice& choice) { return evaluator.bounds(choice); };
   }
-  found.plans = search_plans(*found.space, evaluation, on_machines(settings, *found.space, cluster));
+  found.plans = search_plans(*found.space, evaluation, on_machines(std::move(settings), *found.space, cluster));
   return found;
 }
 
