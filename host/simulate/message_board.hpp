@@ -27,7 +27,7 @@ class MessageBoard {
 
   /// \return the send, if there is one already.
   std::optional<Arrival> add_receive(const Arrival& receive) {
-    const Key key = key_of(receive.flight->work->classes.front(), *receive.flight);
+    const Key key = key_of(receive.flight->work->with->classes.front(), *receive.flight);
     const auto sent = sent_.find(key);
     if (sent != sent_.end()) return sent->second;
     posted_[key].push_back(receive);

@@ -111,7 +111,7 @@ class Simulator {
     const double waited = std::max(0.0, flight->end - rank.clock);
     const bool is_transfer = flight->work->kind == TimedWork::Kind::transfer;
     rank.result.idle += waited_for_ranks;
-    double& network = is_transfer ? rank.result.transfer : rank.result.exposed[flight->work->axes];
+    double& network = is_transfer ? rank.result.transfer : rank.result.exposed[flight->work->with->axes];
     network += waited - waited_for_ranks;
     const double delay = is_transfer ? 0 : slowdown(rank, *flight);
     network += delay;
@@ -194,12 +194,12 @@ class Simulator {
   void add_collective(int number, const Flight& flight) {
     RankState& rank = at(number);
     for (const Flight& other : rank.in_flight) {
-      if (!other->is_collective() || other->work->lane == flight->work->lane) continue;
+      if (!other->is_collective() || other->work->with->lane == flight->work->with->lane) continue;
       const bool shares = std::any_of(flight->ranges.begin(), flight->ranges.end(),
                                       [&](const ByteRange& range) { return other->uses(range); });
       if (shares) flight->before.push_back(other);
     }
-    rank.lanes[static_cast<std::size_t>(flight->work->lane)].waiting.push_back(flight);
+    rank.lanes[static_cast<std::size_t>(flight->work->with->lane)].waiting.push_back(flight);
     run_lanes(number);
   }
 
@@ -226,7 +226,7 @@ class Simulator {
       arrival = std::max(arrival, other->end);
     }
     flight->has_arrived = true;
-    const std::vector<int>& members = flight->work->classes;
+    const std::vector<int>& members = flight->work->with->classes;
     if (members.size() < 2) {
       run_collective({{number, flight, arrival}}, changed);
       return flight->is_done;
@@ -265,7 +265,7 @@ class Simulator {
 
   void end_collective(const std::vector<Arrival>& arrivals, double ready, double begin, double end) {
     for (const Arrival& each : arrivals) {
-      Lane& lane = at(each.number).lanes[static_cast<std::size_t>(each.flight->work->lane)];
+      Lane& lane = at(each.number).lanes[static_cast<std::size_t>(each.flight->work->with->lane)];
       lane.free = end;
       lane.waiting.pop_front();
       complete(each.number, *each.flight, ready, begin, end);
@@ -340,7 +340,7 @@ class Simulator {
 
   void unblock_lane(int number, const Flight& flight) {
     std::vector<int> changed;
-    Lane& lane = at(number).lanes[static_cast<std::size_t>(flight->work->lane)];
+    Lane& lane = at(number).lanes[static_cast<std::size_t>(flight->work->with->lane)];
     const Flight first = lane.waiting.front();
     first->has_arrived = true;
     for (auto& [key, arrivals] : arrivals_) {

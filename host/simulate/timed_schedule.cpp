@@ -39,7 +39,7 @@ void TimedSchedule::append(std::vector<TimedWork>& works, const Instruction& ins
       kind == TimedWork::Kind::kernels && !works.empty() && works.back().kind == TimedWork::Kind::kernels && !waits;
   if (!continues) {
     works.push_back({.kind = kind, .instruction = &instruction});
-    if (is_communication(instruction)) resolve(works.back());
+    if (is_communication(instruction)) works.back().with = &participants(instruction);
   }
   TimedWork& work = works.back();
   ++work.kernels;
@@ -50,21 +50,16 @@ void TimedSchedule::append(std::vector<TimedWork>& works, const Instruction& ins
   work.busy[static_cast<std::size_t>(time.kind)] += time.seconds;
 }
 
-void TimedSchedule::resolve(TimedWork& work) {
-  const Counterparts with = counterparts_of(*timed_.program, *work.instruction);
-  auto known = known_.find(with);
-  if (known == known_.end()) known = known_.emplace(with, participants(with)).first;
-  work.classes = known->second.classes;
-  work.lane = known->second.lane;
-  work.axes = known->second.axes;
-}
-
-TimedSchedule::Participants TimedSchedule::participants(const Counterparts& with) {
+const Participants& TimedSchedule::participants(const Instruction& communication) {
+  const Counterparts with = counterparts_of(*timed_.program, communication);
+  const auto [known, added] = known_.try_emplace(with);
+  if (!added) return known->second;
   std::set<int> classes;
   for (const int rank : ranks_of(with, timed_.program->mesh, rank_)) {
     classes.insert(class_of_rank_.at(static_cast<std::size_t>(rank)));
   }
-  return {.classes = {classes.begin(), classes.end()}, .lane = with.peer ? 0 : lanes_++, .axes = join(with.axes, "+")};
+  known->second = {{classes.begin(), classes.end()}, with.peer ? 0 : lanes_++, join(with.axes, "+")};
+  return known->second;
 }
 
 }  // namespace strata::host

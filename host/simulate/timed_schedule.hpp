@@ -11,6 +11,15 @@
 
 namespace strata::host {
 
+/// Who takes part in a communication.
+struct Participants {
+  /// The classes of the group, or the class of the peer.
+  std::vector<int> classes = {};
+  /// Number of the communication's stream: collectives of the same ranks share one.
+  int lane = 0;
+  std::string axes = {};
+};
+
 /// A run of instructions of the compute stream, or one asynchronous instruction.
 struct TimedWork {
   enum class Kind : std::uint8_t { kernels, collective, send, receive, transfer };
@@ -21,11 +30,8 @@ struct TimedWork {
   double launched = 0;
   int kernels = 0;
   std::array<double, kWorkKinds> busy{};
-  /// Of communication: the classes that take part, or the class of the peer.
-  std::vector<int> classes = {};
-  /// Number of the communication's stream: collectives of the same ranks share one.
-  int lane = 0;
-  std::string axes = {};
+  /// Of communication. The schedule owns it.
+  const Participants* with = nullptr;
 };
 
 /// The runs of a task in one step, in order. Computed once, so that the events of a step cost little.
@@ -42,16 +48,8 @@ class TimedSchedule {
   [[nodiscard]] int lanes() const { return lanes_; }
 
  private:
-  /// Who takes part in a communication.
-  struct Participants {
-    std::vector<int> classes;
-    int lane = 0;
-    std::string axes;
-  };
-
   void append(std::vector<TimedWork>& works, const Instruction& instruction, const InstructionTime& time);
-  void resolve(TimedWork& work);
-  [[nodiscard]] Participants participants(const Counterparts& with);
+  [[nodiscard]] const Participants& participants(const Instruction& communication);
 
   const TimedProgram& timed_;
   const std::vector<int>& class_of_rank_;
