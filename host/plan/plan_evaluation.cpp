@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "simulate/described_device.hpp"
-#include "simulate/measured.hpp"
 #include "simulate/short_step.hpp"
 #include "simulate/stage_boundaries.hpp"
 #include "strata/error.hpp"
@@ -139,8 +138,7 @@ void PlanEvaluator::with_request(const PlanChoice& choice, const Call& call) con
     const std::lock_guard lock(mutex_);
     return space_.prepare_trial(choice, registry_);
   }();
-  const std::int64_t least = cluster_.least_memory_bytes(setup.stack.mesh.rank_count());
-  const std::unique_ptr<Device> device = described_device(cluster_.name, least, *setup.ops, measured_ops(cluster_));
+  const std::unique_ptr<Device> device = described_device(cluster_, setup.stack.mesh.rank_count(), *setup.ops);
   CompileRequest request = setup.request(GraphMode::training, setup.sizes(space_.data()));
   request.device = device.get();
   request.is_trial = true;

@@ -9,7 +9,6 @@
 #include "cluster/cluster_file.hpp"
 #include "files/text_format.hpp"
 #include "simulate/described_device.hpp"
-#include "simulate/measured.hpp"
 #include "simulate/prediction.hpp"
 #include "simulate/stage_boundaries.hpp"
 
@@ -131,8 +130,7 @@ class Tuning {
     for (const auto& [name, value] : proposal.options) options[name] = value;
     Alternative made;
     made.setup = prepare(std::move(configuration), registry_, setup_.initial);
-    const std::int64_t memory = cluster_.least_memory_bytes(made.setup.stack.mesh.rank_count());
-    made.device = described_device(cluster_.name, memory, *made.setup.ops, measured_ops(cluster_));
+    made.device = described_device(cluster_, made.setup.stack.mesh.rank_count(), *made.setup.ops);
     made.request = made.setup.request(GraphMode::training, made.setup.sizes(data_));
     made.request.device = made.device.get();
     made.request.is_trial = true;

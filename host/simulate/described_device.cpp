@@ -1,5 +1,6 @@
 #include "simulate/described_device.hpp"
 
+#include "simulate/measured.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -62,6 +63,10 @@ class DescribedDevice final : public Device {
 std::unique_ptr<Device> described_device(const std::string& name, std::int64_t memory_bytes, const OpRegistry& registry,
                                          std::set<std::string> measured) {
   return std::make_unique<DescribedDevice>(name, memory_bytes, registry, std::move(measured));
+}
+
+std::unique_ptr<Device> described_device(const Cluster& cluster, int ranks, const OpRegistry& registry) {
+  return described_device(cluster.name, cluster.least_memory_bytes(ranks), registry, measured_ops(cluster));
 }
 
 }  // namespace strata::host

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "cluster/cluster.hpp"
 #include "strata/device.hpp"
 #include "strata/op.hpp"
 
@@ -15,5 +16,8 @@ namespace strata::host {
 /// can run none. `registry` outlives it.
 [[nodiscard]] std::unique_ptr<Device> described_device(const std::string& name, std::int64_t memory_bytes,
                                                        const OpRegistry& registry, std::set<std::string> measured = {});
+
+/// The same for any of the cluster's first `ranks` ranks: it has the least memory of them.
+[[nodiscard]] std::unique_ptr<Device> described_device(const Cluster& cluster, int ranks, const OpRegistry& registry);
 
 }  // namespace strata::host
