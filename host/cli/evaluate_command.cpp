@@ -56,8 +56,9 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& cont
   // One process of several reports.
   if (result.first_rank != 0) return 0;
   if (arguments.json) {
-    nlohmann::json found{{"loss", result.loss},   {"perplexity", std::exp(result.loss)}, {"unit", setup.unit},
-                         {"count", result.count}, {"batches", result.batches},           {"seconds", result.seconds}};
+    nlohmann::ordered_json found{{"loss", result.loss},       {"perplexity", std::exp(result.loss)},
+                                 {"unit", setup.unit},        {"count", result.count},
+                                 {"batches", result.batches}, {"seconds", result.seconds}};
     for (const Metric& each : result.metrics) found["metrics"][each.name] = each.value;
     write_json(context.out, found);
   } else {
