@@ -174,7 +174,7 @@ OptionRow loss_scale() {
 
 /// Rules for the first layer of the stack's model, and for all else. Models of images lack most dimensions of others.
 std::string rules_of_model(const Stack& stack, const std::string& first, const std::string& others) {
-  if (has_model(stack, "vit") || has_model(stack, "resnet")) return "[\"*: batch\"]";
+  if (reads_images(stack)) return "[\"*: batch\"]";
   const bool is_gpt2 = has_model(stack, "gpt2");
   const std::string layer = is_gpt2                    ? "h.0"
                             : has_model(stack, "bert") ? "bert.encoder.layer.0"

@@ -8,8 +8,6 @@ namespace {
 
 bool has_llama_names(const Stack& stack) { return has_model(stack, "llama") || has_model(stack, "mixture"); }
 
-bool reads_images(const Stack& stack) { return has_model(stack, "vit") || has_model(stack, "resnet"); }
-
 bool mentions(const Stack& stack, const std::string& option) {
   return stack.run_option("model.plugin").find(option) != std::string::npos;
 }
@@ -53,6 +51,8 @@ std::string vit_sizes(const Stack& stack, const ModelSizes& sizes) {
 }
 
 }  // namespace
+
+bool reads_images(const Stack& stack) { return has_model(stack, "vit") || has_model(stack, "resnet"); }
 
 bool has_model(const Stack& stack, const std::string& plugin) {
   return stack.run_option("model.plugin").starts_with("\"" + plugin + "\"");

@@ -10,6 +10,8 @@ namespace strata::testing {
 /// How the grammar's values are written for the model of a stack.
 
 [[nodiscard]] bool has_model(const Stack& stack, const std::string& plugin);
+/// True for models of images.
+[[nodiscard]] bool reads_images(const Stack& stack);
 
 /// Blocks of the model. The embedding and the head are blocks too.
 [[nodiscard]] int blocks_of_model(const Stack& stack);
