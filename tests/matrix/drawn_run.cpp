@@ -118,7 +118,8 @@ DrawnResumption drawn_resumption(std::uint64_t number, const std::function<bool(
                           .second = in_f64(configuration_of(second, model)),
                           .alone = in_f64(alone_of(first, model)),
                           .first_ranks = first.ranks(),
-                          .second_ranks = second.ranks()};
+                          .second_ranks = second.ranks(),
+                          .global_batch = first.global_batch()};
     if (accepts(drawn.first) && accepts(drawn.second)) return drawn;
   }
 }

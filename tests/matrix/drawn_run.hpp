@@ -21,6 +21,8 @@ struct DrawnResumption {
   std::string alone;
   int first_ranks = 1;
   int second_ranks = 1;
+  /// Sequences per step of each.
+  int global_batch = 1;
 };
 
 /// The drawn resumption with this number. Its stacks train as one rank does: none lets replicas train apart or
