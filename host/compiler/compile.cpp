@@ -142,6 +142,8 @@ std::set<std::string> run_passes(const PlacedModel& model, ProgramBuilder& build
   remove_unused_instructions(builder.program());
   if (device != nullptr) fuse_instructions(builder.program(), registry, *device);
   overlap_in_chunks(builder, registry, model.stack.chunks);
+  split_routed_rows(builder, registry, model.stack.chunks);
+  mark_routed_rows(builder.program(), registry);
   reuse_operands_in_place(builder.program(), registry);
   if (device != nullptr) add_workspaces(builder, *device, model.request.device_origin);
   insert_waits(builder.program());

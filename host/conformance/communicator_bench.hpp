@@ -100,6 +100,13 @@ void become_rank(Noticeboard& board, int ranks);
 
 /// Every collective, type, reduction and size, also empty and odd ones and in place: each rank gets its part.
 void try_collectives(const CommunicatorBench& bench, int ranks);
+/// Rows, and elements of each, that a rank gives or gets.
+struct MarkedRowsSize {
+  std::int64_t rows = 1;
+  std::int64_t elements = 1;
+};
+/// Collectives of which only marked rows matter (RowMarks).
+void try_marked_rows(const CommunicatorBench& bench, int ranks, const std::vector<MarkedRowsSize>& sizes);
 /// Groups of some ranks, in any order.
 void try_groups(const CommunicatorBench& bench);
 /// Messages: sends do not wait, order, empty ones, ones to the rank itself, and messages beside a collective.

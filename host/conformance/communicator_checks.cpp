@@ -102,7 +102,10 @@ void run_on_bench(Subject& subject, const BenchCase& test) { run_on_bench(subjec
 std::string check_collectives(Subject& subject) {
   run_on_bench(subject, [](const CommunicatorBench& bench) {
     // The largest world first: it shows whether the kit can start the communicator's processes.
-    for (int ranks = kBenchRanks; ranks > 0; --ranks) try_collectives(bench, ranks);
+    for (int ranks = kBenchRanks; ranks > 0; --ranks) {
+      try_collectives(bench, ranks);
+      try_marked_rows(bench, ranks, {{3, 5}, {40, 64}, {1, 3000}});
+    }
   });
   return "1 to " + std::to_string(kBenchRanks) + " ranks";
 }

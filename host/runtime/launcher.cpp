@@ -99,6 +99,14 @@ void Launcher::collective(const PreparedInstruction& prepared, const Collective&
   call.elements = input.elements();
   call.id = call_id(instruction, micro_batch);
   call.name = &instruction.name;
+  if (work.marks > 0) {
+    const Buffer& sent = program_.buffer(instruction.inputs.at(1));
+    call.marks = {.sent = memory(sent.id, micro_batch),
+                  .received = memory(instruction.inputs.at(2), micro_batch),
+                  .dtype = sent.dtype,
+                  .rows = sent.elements() / program_.group_size(work) / work.marks,
+                  .marks = work.marks};
+  }
   requests_.add(context_.communicator.start(call), true, ranges(instruction, micro_batch));
 }
 

@@ -79,10 +79,11 @@ class ClassTimes {
     return time;
   }
 
+  /// Bytes of the input or the output of a communication or a transfer, whichever is larger.
   [[nodiscard]] double largest_buffer(const Instruction& instruction) const {
     std::int64_t bytes = 0;
     for (const auto* buffers : {&instruction.inputs, &instruction.outputs}) {
-      for (const BufferId id : *buffers) bytes = std::max(bytes, program_.buffer(id).bytes());
+      if (!buffers->empty()) bytes = std::max(bytes, program_.buffer(buffers->front()).bytes());
     }
     return static_cast<double>(bytes);
   }

@@ -86,6 +86,9 @@ class GuardedOp final : public OpDefinition {
   bool is_sum() const override {
     return guard("is_sum", [&] { return inner_->is_sum(); });
   }
+  std::optional<RoutedRows> routed_rows() const override {
+    return guard("routed_rows", [&] { return inner_->routed_rows(); });
+  }
   std::optional<FlatSignature> flat_signature(const Attributes& attributes) const override {
     return guard("flat_signature", [&] { return inner_->flat_signature(attributes); });
   }
@@ -205,6 +208,7 @@ bool OpDefinition::reads_result(int /*result*/) const { return false; }
 bool OpDefinition::keeps_result(int /*result*/) const { return false; }
 bool OpDefinition::is_product() const { return false; }
 bool OpDefinition::is_sum() const { return false; }
+std::optional<RoutedRows> OpDefinition::routed_rows() const { return std::nullopt; }
 std::optional<FlatSignature> OpDefinition::flat_signature(const Attributes& /*attributes*/) const {
   return std::nullopt;
 }

@@ -73,24 +73,14 @@ BufferId Program::root(BufferId id) const {
   }
 }
 
-namespace {
-
-double total_bytes(const Program& program, const std::vector<BufferId>& ids) {
-  double bytes = 0;
-  for (const BufferId id : ids) bytes += static_cast<double>(program.buffer(id).bytes());
-  return bytes;
-}
-
-}  // namespace
-
 double bytes_sent(const Program& program, const Instruction& instruction) {
-  const double input = total_bytes(program, instruction.inputs);
-  if (instruction.is<Send>()) return input;
   const auto* collective = instruction.as<Collective>();
-  if (collective == nullptr) return 0;
+  if (collective == nullptr && !instruction.is<Send>()) return 0;
+  const auto bytes = [&](BufferId id) { return static_cast<double>(program.buffer(id).bytes()); };
+  const double input = bytes(instruction.inputs.front());
+  if (collective == nullptr) return input;
   const double ranks = program.group_size(*collective);
-  const double full = std::max(input, total_bytes(program, instruction.outputs));
-  const double once = (ranks - 1) / ranks * full;
+  const double once = (ranks - 1) / ranks * std::max(input, bytes(instruction.outputs.front()));
   return collective->kind == CollectiveKind::all_reduce ? 2 * once : once;
 }
 

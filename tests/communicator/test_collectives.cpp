@@ -23,6 +23,7 @@ class Collectives : public ::testing::TestWithParam<std::tuple<DeviceKind, int>>
 TEST_P(Collectives, GiveEveryRankItsPart) {
   const auto [kind, ranks] = GetParam();
   EXPECT_NO_THROW(host::try_collectives(bench_of(kind), ranks));
+  EXPECT_NO_THROW(host::try_marked_rows(bench_of(kind), ranks, {{3, 5}, {40, 64}, {1, 3000}}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Host, Collectives,

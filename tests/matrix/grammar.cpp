@@ -275,7 +275,7 @@ std::vector<StrategyRow> strategies() {
            .fixed = "axis = \"ep\"\n",
            .splits_batch = true,
            .divides = {},
-           .options = {size(3, 3)},
+           .options = {size(3, 3), values("chunks", {"1", "2"})},
            .percent = 10},
           context("context", "cp", {size(), attention(), words("balance", {"auto", "zigzag", "none"})}, 45),
           context("second context", "cp2", {size(2), attention()}, 6),

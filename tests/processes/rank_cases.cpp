@@ -133,6 +133,10 @@ const std::vector<RankCase>& rank_cases() {
   static const std::vector<RankCase> cases{
       {"collectives", [](const CommunicatorBench& bench, int ranks) { host::try_collectives(bench, ranks); }},
       {"long", try_long_ones},
+      {"marked_rows",
+       [](const CommunicatorBench& bench, int ranks) {
+         host::try_marked_rows(bench, ranks, {{3, 5}, {40, 64}, {1500, 1500}});
+       }},
       {"order", try_order},
       {"groups", [](const CommunicatorBench& bench, int) { host::try_groups(bench); }},
       {"messages", [](const CommunicatorBench& bench, int) { host::try_messages(bench); }},

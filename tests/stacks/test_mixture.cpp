@@ -80,6 +80,17 @@ INSTANTIATE_TEST_SUITE_P(
         MixtureRow{
             {"shared_sigmoid", table("expert", 2) + table("tensor", 2, kSequenceParallel), 4},
             {{"shared_ffn", std::int64_t{4}}, {"scores", std::string("sigmoid")}, {"normalize", std::string("no")}}},
+        MixtureRow{{"chunks", table("expert", 2, "chunks = 4\n"), 2}},
+        MixtureRow{{"chunks_of_one_choice", table("expert", 3, "chunks = 3\n"), 3, 12, 1},
+                   {{"experts", std::int64_t{3}}, {"choices", std::int64_t{1}}}},
+        MixtureRow{{"chunks_over_the_tensor_axis",
+                    table("tensor", 2, kSequenceParallel) + table("expert", "over = \"tp\"\nchunks = 2\n"), 2}},
+        MixtureRow{{"chunks_with_all_others",
+                    table("zero", 2, "stage = 3\n") + table("pipeline", 2) + table("context", 2) +
+                        table("expert", 2, "chunks = 2\n") + table("recompute", ""),
+                    16}},
+        MixtureRow{{"chunks_zero_bubble",
+                    table("pipeline", 2, "schedule = \"zb-h1\"\n") + table("expert", 2, "chunks = 2\n"), 4}},
         MixtureRow{{"ddp_expert", table("ddp", 2) + table("expert", 2), 4}},
         MixtureRow{{"expert_tensor", table("expert", 2) + table("tensor", 2), 4}},
         MixtureRow{{"experts_over_the_tensor_axis",
@@ -109,6 +120,49 @@ INSTANTIATE_TEST_SUITE_P(
                         table("tensor", 2, kSequenceParallel),
                     16}}),
     [](const auto& info) { return info.param.stack.name; });
+
+/// Collectives of tokens and of results, with marks, in a step.
+struct RoutedTraffic {
+  int calls = 0;
+  double bytes = 0;
+  std::int64_t largest = 0;
+};
+
+RoutedTraffic routed_traffic(const std::string& options) {
+  host::RunConfiguration configuration = small_gpt2(table("expert", 2, options), 8, 2);
+  configuration.model = mixture();
+  const host::Compiled compiled = compile_training(configuration);
+  const Program& program = compiled.programs.front();
+  RoutedTraffic traffic;
+  for (const Task& task : program.tasks) {
+    for (const Instruction& each : task.instructions) {
+      const auto* collective = each.as<Collective>();
+      if (collective == nullptr || collective->marks == 0) continue;
+      EXPECT_EQ(collective->marks, 3) << "the experts of a rank";
+      ++traffic.calls;
+      traffic.bytes += bytes_sent(program, each);
+      for (const BufferId id : {each.inputs[0], each.outputs[0]}) {
+        traffic.largest = std::max(traffic.largest, program.buffer(id).elements());
+      }
+    }
+  }
+  return traffic;
+}
+
+/// In each layer tokens travel once forward, and once again, with their gradients, backward. In parts as many bytes
+/// travel, and a buffer holds the tokens of one part.
+TEST(MixtureProgram, BringsMarkedTokensInParts) {
+  constexpr int kLayers = 2;
+  constexpr std::int64_t kGathered = 2 * 2 * 8 * 16;
+  const RoutedTraffic whole = routed_traffic("");
+  EXPECT_EQ(whole.calls, kLayers * (2 + 3));
+  EXPECT_EQ(whole.largest, kGathered);
+  const RoutedTraffic parts = routed_traffic("chunks = 4\n");
+  EXPECT_EQ(parts.calls, 4 * whole.calls);
+  EXPECT_EQ(parts.largest, kGathered / 4);
+  EXPECT_EQ(parts.bytes, whole.bytes);
+  EXPECT_EQ(routed_traffic("chunks = 5\n").calls, parts.calls) << "the largest divisor of 16 rows";
+}
 
 /// Every choice of every token with a target is counted once, whatever shards it. About a fifth of the tokens has none.
 TEST(MixtureMetric, IsTheLoadOfTheWholeBatch) {

@@ -11,7 +11,8 @@ std::optional<std::pair<std::size_t, std::size_t>> operand_counts(const Instruct
   if (instruction.is<Compute>()) return std::nullopt;
   if (instruction.is<LoadInput>() || instruction.is<Receive>()) return std::pair<std::size_t, std::size_t>(0, 1);
   if (instruction.is<Send>()) return std::pair<std::size_t, std::size_t>(1, 0);
-  return std::pair<std::size_t, std::size_t>(1, 1);
+  const auto* collective = instruction.as<Collective>();
+  return std::pair<std::size_t, std::size_t>(collective != nullptr && collective->marks > 0 ? 3 : 1, 1);
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ class OperandRules {
     types_are_equal();
     axes_exist(collective.axes);
     collective_sizes_fit(collective);
+    if (collective.marks != 0) marks_fit(collective);
   }
 
   void check_work(const Send& send) const { peer_is_another_rank(send.to); }
@@ -213,6 +214,22 @@ class OperandRules {
       if (!program_.mesh.has(*axis)) fail("the mesh has no axis '" + *axis + "'");
       if (std::find(axes.begin(), axis, *axis) != axis) fail("names axis '" + *axis + "' twice");
     }
+  }
+
+  void marks_fit(const Collective& collective) const {
+    const bool gathers = collective.kind == CollectiveKind::all_gather;
+    if (!gathers && collective.kind != CollectiveKind::reduce_scatter) fail("has marks of rows");
+    const Buffer& sent = program_.buffer(instruction_.inputs[1]);
+    const Buffer& received = program_.buffer(instruction_.inputs[2]);
+    const std::int64_t row = collective.marks * program_.group_size(collective);
+    const std::int64_t piece = (gathers ? input() : output()).elements();
+    if (row > 0 && sent.dtype == received.dtype && sent.elements() == received.elements() &&
+        sent.elements() % row == 0 && piece % (sent.elements() / row) == 0) {
+      return;
+    }
+    fail("has " + std::to_string(collective.marks) + " marks per row in " + name(sent.id) + " of " +
+         std::to_string(sent.elements()) + " and " + name(received.id) + " of " + std::to_string(received.elements()) +
+         " elements, for pieces of " + std::to_string(piece));
   }
 
   void collective_sizes_fit(const Collective& collective) const {

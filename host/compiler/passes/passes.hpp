@@ -41,6 +41,17 @@ void fuse_instructions(Program& program, const OpRegistry& registry, const Devic
 /// with Dependent Computation via Decomposition in Large Deep Learning Models", ASPLOS 2023.
 void overlap_in_chunks(ProgramBuilder& builder, const OpRegistry& registry, const std::map<Axis, int>& chunks);
 
+/// Splits the ops with routed rows (OpDefinition) whose rows come from the ranks along an axis of `chunks`, with the
+/// collectives that bring the rows and take the results away. While the rows of one part travel, another part is
+/// computed. Buffers of two parts take the place of those for all rows. Hwang et al., "Tutel: Adaptive
+/// Mixture-of-Experts at Scale", MLSys 2023.
+void split_routed_rows(ProgramBuilder& builder, const OpRegistry& registry, const std::map<Axis, int>& chunks);
+
+/// Adds to every all_gather whose output only ops with routed rows read, and to every reduce_scatter of their results,
+/// the marks of the rows, so that the communicator may leave out those that are skipped. The marks are there already,
+/// because an all_to_all over the same ranks exchanges them for the ops.
+void mark_routed_rows(Program& program, const OpRegistry& registry);
+
 /// Lets results reuse the memory of operands that no later instruction reads, if the op allows it. An all_reduce always
 /// works in place.
 void reuse_operands_in_place(Program& program, const OpRegistry& registry);

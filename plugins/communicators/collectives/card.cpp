@@ -20,6 +20,7 @@ Operation operation_of(int rank, const Card& card) {
   operation.call.elements = card.elements;
   operation.call.root = card.root;
   operation.call.id = card.id;
+  if (card.marks > 0) operation.call.marks = RowMarks{.marks = card.marks};
   return operation;
 }
 
@@ -28,6 +29,7 @@ Operation operation_of(int rank, const Card& card) {
 Card card_of(const TransportOperation& operation) {
   const CollectiveCall& call = operation.call;
   Card card{call.elements,
+            call.marks ? call.marks->marks : 0,
             call.id,
             static_cast<std::int32_t>(call.kind),
             static_cast<std::int32_t>(call.reduction),

@@ -12,6 +12,8 @@ namespace strata::communicators {
 /// and not a wrong sum.
 struct Card {
   std::int64_t elements = 0;
+  /// Marks of a row; 0: all rows travel.
+  std::int64_t marks = 0;
   std::uint64_t id = 0;
   std::int32_t kind = 0;
   std::int32_t reduction = 0;

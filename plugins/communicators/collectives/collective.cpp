@@ -12,8 +12,6 @@ namespace {
 /// Alignment, in elements, of the pieces of an all_reduce.
 constexpr std::int64_t kPieceGranularity = 64;
 constexpr std::int64_t kStagingAlignment = 64;
-/// Chunks of a piece that are on their way from one rank at a time, so that receiving overlaps with adding.
-constexpr std::size_t kChunksInFlight = 3;
 constexpr std::int64_t kLargestChunk = std::int64_t{1} << 20;
 constexpr std::int64_t kSmallestChunk = std::int64_t{1} << 16;
 /// Bytes of all contributions in flight, as long as chunks are not the smallest.
@@ -24,11 +22,6 @@ constexpr std::int64_t kMostSentAtOnce = std::int64_t{1} << 16;
 constexpr std::int64_t kBroadcastInPieces = std::int64_t{1} << 18;
 /// Time in which data usually arrives, so that no question is asked.
 constexpr std::chrono::milliseconds kUnquestioned{200};
-
-/// Phases of a collective, whose messages must not be mixed up.
-constexpr Slot kCards = 1;
-constexpr Slot kScatter = 2;
-constexpr Slot kGather = 3;
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -56,10 +49,10 @@ void Collective::run() {
       all_reduce();
       break;
     case CollectiveKind::reduce_scatter:
-      reduce_scatter();
+      has_marks() && !all_lend() ? reduce_scatter_marked() : reduce_scatter();
       break;
     case CollectiveKind::all_gather:
-      all_gather();
+      has_marks() ? all_gather_marked() : all_gather();
       break;
     case CollectiveKind::all_to_all:
       all_to_all();
@@ -74,8 +67,9 @@ void Collective::run() {
 void Collective::exchange_cards() {
   const Card own = card_of(operation_);
   slot_ = operation_.slot;
-  for (const std::int64_t value : {own.elements, static_cast<std::int64_t>(own.id), std::int64_t{own.kind},
-                                   std::int64_t{own.reduction}, std::int64_t{own.dtype}, std::int64_t{own.root}}) {
+  for (const std::int64_t value :
+       {own.elements, static_cast<std::int64_t>(own.id), std::int64_t{own.kind}, std::int64_t{own.reduction},
+        std::int64_t{own.dtype}, std::int64_t{own.root}, own.marks}) {
     slot_ = mix(slot_, static_cast<std::uint64_t>(value));
   }
   const Slot slot = mix(operation_.slot, kCards);
@@ -179,9 +173,7 @@ void Collective::exchange_and_reduce(const std::vector<Piece>& pieces, std::byte
   const Piece& own = pieces[static_cast<std::size_t>(index_)];
   const std::vector<Piece> parts = chunks(own);
   const std::int64_t stride = round_up(chunk_elements() * width(), kStagingAlignment);
-  bool all_lend = true;
-  for_each_peer([&](int peer) { all_lend = all_lend && lends(peer); });
-  std::byte* staging = all_lend ? nullptr : staging_.reserve(stride * std::int64_t{kChunksInFlight} * size_);
+  std::byte* staging = all_lend() ? nullptr : staging_.reserve(stride * std::int64_t{kChunksInFlight} * size_);
   // By position in the group, then by place in flight.
   std::vector<std::array<Posted, kChunksInFlight>> incoming(static_cast<std::size_t>(size_));
   const auto place = [&](int peer, std::size_t flight) {
@@ -335,22 +327,34 @@ std::byte* Collective::output(std::int64_t element) const {
   return static_cast<std::byte*>(call_.output) + element * width();
 }
 
+bool Collective::all_lend() const {
+  bool all = true;
+  for_each_peer([&](int peer) { all = all && lends(peer); });
+  return all;
+}
+
 void Collective::send(int peer, Slot phase, const void* data, std::int64_t elements) {
-  if (elements == 0) return;
-  // Memory that is only sent is not written.
-  const Parcel parcel{rank_at(peer), mix(slot_, phase), const_cast<void*>(data), elements * width()};
-  sends_.push_back({peer, endpoint_.transport().send(parcel)});
+  sends_.push_back(post_send(peer, phase, data, elements));
 }
 
 void Collective::receive(int peer, Slot phase, void* data, std::int64_t elements) {
-  if (elements > 0) receives_.push_back(post_receive(peer, phase, data, elements));
+  receives_.push_back(post_receive(peer, phase, data, elements));
+}
+
+Collective::Posted Collective::post_send(int peer, Slot phase, const void* data, std::int64_t elements) {
+  if (elements == 0) return {peer, nullptr};
+  // Memory that is only sent is not written.
+  const Parcel parcel{rank_at(peer), mix(slot_, phase), const_cast<void*>(data), elements * width()};
+  return {peer, endpoint_.transport().send(parcel)};
 }
 
 Collective::Posted Collective::post_receive(int peer, Slot phase, void* data, std::int64_t elements) {
+  if (elements == 0) return {peer, nullptr};
   return {peer, endpoint_.transport().receive({rank_at(peer), mix(slot_, phase), data, elements * width()})};
 }
 
 void Collective::await(const Posted& posted) {
+  if (!posted.transfer) return;
   const int rank = rank_at(posted.peer);
   try {
     if (!verified_) return endpoint_.await(operation_, *posted.transfer, rank, Clock::now() + kUnquestioned);

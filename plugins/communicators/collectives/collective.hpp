@@ -13,6 +13,7 @@
 
 #include "collectives/card.hpp"
 #include "collectives/device_stream.hpp"
+#include "collectives/marked_rows.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/transport.hpp"
 
@@ -91,6 +92,15 @@ class Collective {
   void run();
 
  private:
+  class PackedSends;
+
+  /// Chunks of a piece that are on their way from one rank at a time, so that receiving overlaps with adding.
+  static constexpr std::size_t kChunksInFlight = 3;
+  /// Phases of a collective, whose messages must not be mixed up.
+  static constexpr Slot kCards = 1;
+  static constexpr Slot kScatter = 2;
+  static constexpr Slot kGather = 3;
+
   /// Elements of the call's memory.
   struct Piece {
     std::int64_t begin = 0;
@@ -99,6 +109,7 @@ class Collective {
   /// A posted transfer, and the position of its peer in the group.
   struct Posted {
     int peer = 0;
+    /// Null if there is nothing to transfer.
     std::unique_ptr<Transfer> transfer;
   };
 
@@ -114,6 +125,9 @@ class Collective {
   void reduce_scatter();
   void all_gather();
   void all_to_all();
+  /// Rows without marks stay (CollectiveCall::marks).
+  void all_gather_marked();
+  void reduce_scatter_marked();
   void broadcast();
   /// The root sends one piece to every rank, and the ranks exchange their pieces. So the root does not send everything
   /// to everyone.
@@ -132,12 +146,25 @@ class Collective {
   [[nodiscard]] std::int64_t chunk_elements() const;
   [[nodiscard]] std::vector<Piece> chunks(const Piece& piece) const;
 
+  /// True if rows without marks may stay. Marks in the memory of a device cannot be read.
+  [[nodiscard]] bool has_marks() const { return call_.marks && stream_.is_host_memory(); }
+  [[nodiscard]] std::int64_t row_elements() const;
+  [[nodiscard]] std::int64_t row_bytes() const { return row_elements() * width(); }
+  /// A rank's rows in chunks, the same for all peers.
+  [[nodiscard]] std::vector<RowRange> row_chunks() const;
+  /// Bytes of the chunks in flight with all peers, and the place of one of them there.
+  [[nodiscard]] std::int64_t bytes_in_flight() const;
+  [[nodiscard]] std::byte* place(std::byte* memory, int peer, std::size_t chunk) const;
+  /// The rows that travel to a peer or from it, by RowMarks::sent or received.
+  [[nodiscard]] MarkedRows marked(const void* marks, int peer) const;
+
   /// True if every member needs another part of the input.
   [[nodiscard]] bool splits() const;
   [[nodiscard]] std::int64_t width() const { return static_cast<std::int64_t>(size_of(call_.dtype)); }
   [[nodiscard]] const std::byte* input(std::int64_t element) const;
   [[nodiscard]] std::byte* output(std::int64_t element) const;
   [[nodiscard]] int rank_at(int index) const { return operation_.group->ranks[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] bool all_lend() const;
   [[nodiscard]] bool lends(int index) const { return endpoint_.transport().lends(rank_at(index)); }
   /// Calls `function` for the positions of the other ranks. Each rank begins with its successor, so that they do not
   /// all send to one rank at once.
@@ -146,9 +173,10 @@ class Collective {
     for (int step = 1; step < size_; ++step) function((index_ + step) % size_);
   }
 
-  /// Posts transfers that finish() waits for. An empty one is not posted.
+  /// Posts transfers that finish() waits for.
   void send(int peer, Slot phase, const void* data, std::int64_t elements);
   void receive(int peer, Slot phase, void* data, std::int64_t elements);
+  [[nodiscard]] Posted post_send(int peer, Slot phase, const void* data, std::int64_t elements);
   [[nodiscard]] Posted post_receive(int peer, Slot phase, void* data, std::int64_t elements);
   /// Waits for a transfer. Data arrives only from ranks that mean the same, so cards are read if it does not arrive
   /// soon.

@@ -58,6 +58,18 @@ bool overlaps(const CollectiveCall& call, int size, int index) {
   return true;
 }
 
+/// Why the marks of `call` are invalid.
+std::string find_misuse(const RowMarks& marks, const CollectiveCall& call, int size) {
+  const bool gathers = call.kind == CollectiveKind::all_gather;
+  if (!gathers && call.kind != CollectiveKind::reduce_scatter) return "its rows have marks";
+  const std::int64_t piece = gathers ? call.elements : call.elements / size;
+  if (marks.rows < 1 || marks.marks < 1 || piece % marks.rows != 0) {
+    return std::to_string(marks.rows) + " rows with " + std::to_string(marks.marks) + " marks, for " +
+           std::to_string(piece) + " elements of a rank";
+  }
+  return marks.sent == nullptr || marks.received == nullptr ? "no marks given" : "";
+}
+
 }  // namespace
 
 int Group::index_of(int rank) const {
@@ -106,7 +118,7 @@ std::string find_misuse(const CollectiveCall& call, int size, int index) {
   }
   if (call.elements > 0 && (call.input == nullptr || call.output == nullptr)) return "no memory given";
   if (overlaps(call, size, index)) return "input and output overlap";
-  return {};
+  return call.marks ? find_misuse(*call.marks, call, size) : "";
 }
 
 std::string describe_contents(const CollectiveCall& call) {
@@ -114,12 +126,14 @@ std::string describe_contents(const CollectiveCall& call) {
   if (reduces(call.kind)) text += " " + std::string(to_string(call.reduction));
   text += " of " + std::to_string(call.elements) + " " + std::string(to_string(call.dtype));
   if (call.kind == CollectiveKind::broadcast) text += " from root " + std::to_string(call.root);
+  if (call.marks) text += " with " + std::to_string(call.marks->marks) + " marks per row";
   return text;
 }
 
 bool agree(const CollectiveCall& left, const CollectiveCall& right) {
-  return left.kind == right.kind && left.dtype == right.dtype && left.elements == right.elements &&
-         (!reduces(left.kind) || left.reduction == right.reduction) &&
+  const auto marks = [](const CollectiveCall& call) { return call.marks ? call.marks->marks : 0; };
+  return marks(left) == marks(right) && left.kind == right.kind && left.dtype == right.dtype &&
+         left.elements == right.elements && (!reduces(left.kind) || left.reduction == right.reduction) &&
          (left.kind != CollectiveKind::broadcast || left.root == right.root);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,11 +34,17 @@ class ExpertParallel final : public Strategy {
     return {std::move(size), option::axis_name("ep"),
             option::word("over", "",
                          "An axis of another strategy that shards the experts, in place of one of its own: tp shards "
-                         "attention by heads and experts by expert. The size is 1 then.")};
+                         "attention by heads and experts by expert. The size is 1 then."),
+            option::integer("chunks", 1, 1, 64,
+                            "Parts of a rank's tokens that travel to the experts one after the other: while one part "
+                            "travels, another is computed, and gathered tokens take two parts of their memory. 1: no "
+                            "parts.")};
   }
 
   explicit ExpertParallel(const Options& options)
-      : axis_{options.word("axis"), static_cast<int>(options.integer("size"))}, over_(options.word("over")) {
+      : axis_{options.word("axis"), static_cast<int>(options.integer("size"))},
+        over_(options.word("over")),
+        chunks_(static_cast<int>(options.integer("chunks"))) {
     if (over_.empty() || axis_.size == 1) return;
     throw OptionError("size", "found " + std::to_string(axis_.size) + "; accepted: 1 with over, whose axis has ranks");
   }
@@ -62,6 +69,11 @@ class ExpertParallel final : public Strategy {
     return rules;
   }
 
+  [[nodiscard]] std::optional<ChunkedOverlap> chunked_overlap() const override {
+    if (chunks_ == 1) return std::nullopt;
+    return ChunkedOverlap{over_.empty() ? axis_.name : over_, chunks_};
+  }
+
   /// Without this, the axis would shard samples alone, and say nothing.
   void rewrite_forward(Graph& graph, const OpRegistry& /*registry*/) const override {
     const auto experts = graph.sizes.find("expert");
@@ -80,6 +92,7 @@ class ExpertParallel final : public Strategy {
  private:
   MeshAxis axis_;
   std::string over_;
+  int chunks_;
 };
 
 class ExpertFactory final : public FactoryOf<StrategyFactory, ExpertParallel> {

@@ -34,6 +34,18 @@ class STRATA_API Request {
   virtual void wait() = 0;
 };
 
+/// Marks of the rows of an all_gather or a reduce_scatter. A communicator may leave out rows whose marks are all 0: in
+/// the output of an all_gather they may have any contents, and in the input of a reduce_scatter they are 0. Both arrays
+/// have the shape [ranks of the group, rows, marks]; the rows are those that one rank gives or gets. If this rank's
+/// `sent` has a mark for a row and a peer, the peer's `received` has it for the same row and this rank.
+struct RowMarks {
+  const void* sent = nullptr;      ///< of rows of the input, by the rank that gets them
+  const void* received = nullptr;  ///< of rows that arrive, by the rank that sends them
+  DType dtype = DType::f32;
+  std::int64_t rows = 0;
+  std::int64_t marks = 0;  ///< per row
+};
+
 /// One rank's part of a collective over contiguous memory. `elements` counts the input on this rank. Output elements,
 /// for a group of n ranks:
 ///   all_reduce, all_to_all, broadcast   elements
@@ -56,6 +68,8 @@ struct CollectiveCall {
   std::uint64_t id = 0;
   /// The instruction's name, for error messages. Owned by the caller.
   const std::string* name = nullptr;
+  /// Empty: all rows travel.
+  std::optional<RowMarks> marks = std::nullopt;
 };
 
 /// One message between two ranks.

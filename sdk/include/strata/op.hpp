@@ -167,6 +167,18 @@ struct FusionPattern {
   std::function<std::optional<Attributes>(const FusionPair&)> fit;
 };
 
+/// The rows of an op that treats each row apart from the others, and skips some. A row has one index of every dimension
+/// but the last.
+struct RoutedRows {
+  /// The operand whose rows mark the others: the op skips those where all marks are 0.
+  int marks = 0;
+  /// Operands with these rows, whose skipped rows the op does not read.
+  std::vector<int> operands = {};
+  /// Results with these rows, whose skipped rows are 0. Either all results are among them, or each result is a sum over
+  /// the rows.
+  std::vector<int> results = {};
+};
+
 /// Everything that Strata knows about an op, except how a device computes it. The compiler asks the definition and
 /// never compares names; only inputs and parameters are known by theirs (Node::is_leaf). Implementations keep no state,
 /// because several threads call them.
@@ -223,6 +235,10 @@ class STRATA_API OpDefinition {
   /// True for an op whose only result is the sum of its operands, element by element. The compiler may keep it partial
   /// over ranks, and may add operands to it where they are computed. Default: false.
   [[nodiscard]] virtual bool is_sum() const;
+  /// The rows of an op that skips some, such as tokens that choose no expert of a rank. The compiler may split the op
+  /// along them, and ranks may leave out skipped rows where they exchange the others. Empty (the default) if it skips
+  /// none.
+  [[nodiscard]] virtual std::optional<RoutedRows> routed_rows() const;
   /// How the op works on flat buffers. Empty (the default) if it occurs in graphs only.
   [[nodiscard]] virtual std::optional<FlatSignature> flat_signature(const Attributes& attributes) const;
   /// For a fused op: the pairs of instructions that it replaces if the device has a kernel for it. Default: none.

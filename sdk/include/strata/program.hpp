@@ -133,7 +133,8 @@ struct Copy {
   AxisShard axis;  ///< the axis whose ranks own the k pieces
 };
 
-/// One collective, from the input to the output.
+/// One collective, from the input to the output. An all_gather or a reduce_scatter with marks has two more inputs: the
+/// marks of the rows that this rank sends, and of those that it receives (RowMarks in communicator.hpp).
 struct Collective {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Reduction reduction = Reduction::sum;
@@ -148,6 +149,8 @@ struct Collective {
   /// Kind of the values, for strategies that may claim the collective (Strategy::convert). Empty for the loss, counts
   /// and norms, which no strategy may claim.
   std::optional<BufferKind> content = std::nullopt;
+  /// Marks of a row; 0: none, all rows travel.
+  std::int64_t marks = 0;
 };
 
 /// The other end of a message: the rank that differs in the coordinate of one axis.

@@ -87,12 +87,13 @@ struct ParameterStorage {
   bool operator==(const ParameterStorage&) const = default;
 };
 
-/// Splits the collectives of activations over `axis` into chunks along the batch. Each chunk overlaps with the part of
-/// a matrix product that reads or writes another chunk.
+/// Splits the collectives of activations over `axis` into chunks. Each chunk overlaps with the part of an op that reads
+/// or writes another chunk: a matrix product is split along the batch, an op with routed rows (OpDefinition) along
+/// these.
 struct ChunkedOverlap {
   Axis axis;
   /// Wanted number of chunks. The host takes the largest number up to it that divides the rank's sequences of a
-  /// micro-batch.
+  /// micro-batch, or its rows.
   int chunks = 1;
 };
 

@@ -42,17 +42,28 @@ void require_experts(const Types& types, ExpertOperands first, const Node& node)
           "choices must be at least 1, found " + std::to_string(node.attributes.integer("choices")));
 }
 
-/// Base of the forward op and its gradients. `products`: matrix products for each choice of a token.
+/// Base of the forward op and its gradients. `products`: matrix products for each choice of a token. `row_results`:
+/// results with one row for each token.
 class ExpertsOp : public NamedOp {
  public:
-  ExpertsOp(std::string name, std::string documentation, ExpertOperands first, int products)
-      : NamedOp(std::move(name), std::move(documentation)), first_(first), products_(products) {}
+  ExpertsOp(std::string name, std::string documentation, ExpertOperands first, int products, int row_results)
+      : NamedOp(std::move(name), std::move(documentation)),
+        first_(first),
+        products_(products),
+        row_results_(row_results) {}
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
     IterationSpace space = OpDefinition::iteration(graph, node);
     // The activation needs whole sums over the stream.
     space.whole.insert(space.operands[first_.x].back());
     return space;
+  }
+
+  std::optional<RoutedRows> routed_rows() const override {
+    RoutedRows rows{.marks = static_cast<int>(first_.gates())};
+    for (std::size_t operand = 0; operand <= first_.x; ++operand) rows.operands.push_back(static_cast<int>(operand));
+    for (int result = 0; result < row_results_; ++result) rows.results.push_back(result);
+    return rows;
   }
 
   Cost cost(const Graph& graph, const Node& node) const override {
@@ -79,6 +90,7 @@ class ExpertsOp : public NamedOp {
  private:
   ExpertOperands first_;
   int products_;
+  int row_results_;
 };
 
 /// Emits one node that gives the gradients of the operands `of`, its results, if any is needed.
@@ -110,7 +122,7 @@ class Experts final : public ExpertsOp {
             "gates_e · down_e (f(gate_e x) · up_e x) (attributes kind: f as in activation; choices: how many "
             "gates of a token may differ from 0). An expert computes only tokens whose gate is not 0; such a "
             "gate has no gradient. Shazeer et al., \"Outrageously Large Neural Networks\", 2017.",
-            {0}, 3) {}
+            {0}, 3, 1) {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     return {checked_types(graph, node)[0]};
@@ -129,7 +141,7 @@ class ExpertsInputGradient final : public ExpertsOp {
       : ExpertsOp(
             "experts_input_gradient",
             "dy […  C] and the operands of experts -> dx […  C], dgates […  E]: computes the hidden values again.", {1},
-            5) {}
+            5, 2) {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const Types types = checked_types(graph, node);
@@ -144,7 +156,7 @@ class ExpertsWeightGradient final : public ExpertsOp {
             "experts_weight_gradient",
             "dy […  C] and the operands of experts -> dgate [E F C], dup [E F C], ddown [E C F] (attribute dtype, "
             "where it is not that of x): computes the hidden values again.",
-            {1}, 6) {}
+            {1}, 6, 0) {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     Types types = checked_types(graph, node);
