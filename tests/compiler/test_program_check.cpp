@@ -149,6 +149,35 @@ TEST(Verify, SizesOfCollectivesFitTheirGroup) {
   }
 }
 
+TEST(Verify, MarksAreOfWholeRowsForEachRank) {
+  struct Row {
+    CollectiveKind kind;
+    std::int64_t input, output, sent, received;
+    const char* refusal;
+  };
+  const Row rows[] = {
+      {CollectiveKind::all_gather, 6, 24, 8, 8, ""},
+      {CollectiveKind::reduce_scatter, 24, 6, 8, 8, ""},
+      {CollectiveKind::all_gather, 6, 24, 8, 12, "marks per row in %1 'sent' of 8 and %2 'received' of 12 elements"},
+      {CollectiveKind::all_gather, 6, 24, 6, 6, "of 6 elements, for pieces of 6"},
+      {CollectiveKind::reduce_scatter, 24, 6, 16, 16, "of 16 elements, for pieces of 6"},
+      {CollectiveKind::all_to_all, 24, 24, 8, 8, "has marks of rows"},
+  };
+  for (const Row& row : rows) {
+    TaskSketch test(4);
+    const BufferId x = test.loaded("x", row.input);
+    const BufferId sent = test.loaded("sent", row.sent);
+    const BufferId received = test.loaded("received", row.received);
+    test.push(test.sketch.collective(row.kind, 1, "dp", x, test.sketch.buffer("y", row.output)));
+    Instruction& made = test.program.tasks[0].instructions.back();
+    made.as<Collective>()->marks = 1;
+    EXPECT_THAT(refusal(test.program), HasSubstr("has 1 inputs and 1 outputs, not 3 and 1"));
+    made.inputs.insert(made.inputs.end(), {sent, received});
+    const std::string text = refusal(test.program);
+    EXPECT_TRUE(*row.refusal == '\0' ? text.empty() : text.find(row.refusal) != std::string::npos) << text;
+  }
+}
+
 TEST(Verify, CopiesDealTheirDimension) {
   TaskSketch test(2);
   const BufferId x = test.loaded("x", 24);
@@ -344,41 +373,6 @@ TEST(CommunicationFault, ScalesToAThousandRanks) {
   EXPECT_GT(instructions, 1'000'000U);
   EXPECT_EQ(random.mesh.rank_count(), 1024);
   EXPECT_EQ(find_communication_fault(random.ranks(), {}), std::nullopt);
-}
-
-TEST(ProgramText, ShowsEverything) {
-  const RandomRanks random = make_random_ranks(1);
-  const std::string text = to_string(random.stages[1]);
-  EXPECT_THAT(text, HasSubstr("program stage 1, mesh pp=3 dp=2 tp=2, micro-batches 3"));
-  EXPECT_THAT(text, HasSubstr("weight, view of %0 at 0, persistent"));
-  EXPECT_THAT(text, HasSubstr("all_reduce(%1) over dp id 1 -> f32["));
-  EXPECT_THAT(text, HasSubstr("receive() from pp=0 id 1000"));
-  EXPECT_THAT(text, HasSubstr("report norm <- %"));
-  EXPECT_THAT(text, HasSubstr("over dp id 6 -> f32["));
-  EXPECT_THAT(text, HasSubstr(", in the last run  # c6"));
-}
-
-TEST(BytesSent, CountsARing) {
-  TaskSketch test(4);
-  const BufferId x = test.loaded("x", 8);
-  const BufferId y = test.sketch.buffer("y", 32);
-  const auto bytes = [&](CollectiveKind kind, BufferId in, BufferId out) {
-    return bytes_sent(test.program, test.sketch.collective(kind, 1, "dp", in, out));
-  };
-  EXPECT_EQ(bytes(CollectiveKind::all_reduce, x, x), 2 * 0.75 * 32);
-  EXPECT_EQ(bytes(CollectiveKind::all_gather, x, y), 0.75 * 128);
-  EXPECT_EQ(bytes(CollectiveKind::reduce_scatter, y, x), 0.75 * 128);
-  EXPECT_EQ(bytes(CollectiveKind::all_to_all, x, x), 0.75 * 32);
-  EXPECT_EQ(bytes_sent(test.program, test.sketch.send(1, "dp", 1, y)), 128);
-  EXPECT_EQ(bytes_sent(test.program, test.sketch.receive(1, "dp", 1, y)), 0);
-}
-
-TEST(ShardedDim, AxesNestOutermostFirst) {
-  const Mesh mesh({{"a", 2}, {"b", 2}});
-  const ShardedDim dim{"n", 16, {{"a", Distribution::zigzag}, {"b", Distribution::block}}, false};
-  const IndexMap whole = index_map(dim, mesh, mesh.coordinates(1));
-  EXPECT_EQ(whole.segments, (std::vector<IndexSegment>{{0, 12, 4}}));
-  EXPECT_EQ(index_map(dim, mesh, mesh.coordinates(2)).segments, (std::vector<IndexSegment>{{0, 4, 4}}));
 }
 
 }  // namespace
