@@ -38,23 +38,22 @@ class GroupFinder {
     for (const RoutedOp& op : ops) {
       const Instruction& compute = uses_.instruction(op.at);
       group_.members.insert(op.at);
-      if (!has_operands_at(op.at, ops.front().at)) return std::nullopt;
       for (const int operand : op.rows.operands) {
         if (!add_arriving(compute.inputs[static_cast<std::size_t>(operand)], CollectiveKind::all_gather)) {
           return std::nullopt;
         }
       }
-      if (!add_results(op, compute)) return std::nullopt;
+      if (!has_other_operands(compute, ops.front().at) || !add_results(op, compute)) return std::nullopt;
     }
     return serves_the_group_alone() ? std::optional(std::move(group_)) : std::nullopt;
   }
 
  private:
-  /// True if all operands of the instruction at `at` that no path brings are there before `begin`.
-  [[nodiscard]] bool has_operands_at(std::size_t at, std::size_t begin) const {
-    const std::vector<BufferId>& inputs = uses_.instruction(at).inputs;
-    return std::all_of(inputs.begin(), inputs.end(),
-                       [&](BufferId input) { return uses_.arriving(input) || uses_.is_written_before(input, begin); });
+  /// True if all operands that no path brings are there before the instruction at `begin`.
+  [[nodiscard]] bool has_other_operands(const Instruction& compute, std::size_t begin) const {
+    return std::all_of(compute.inputs.begin(), compute.inputs.end(), [&](BufferId input) {
+      return group_.arriving.contains(input) || uses_.is_written_before(input, begin);
+    });
   }
 
   bool add_arriving(BufferId operand, CollectiveKind kind) {
