@@ -8,7 +8,8 @@
 #include "language/launch.hpp"
 
 /// \file
-/// Experts in f32 (f64 for f64): the choices of tokens are sorted by expert, and computed in rounds.
+/// Experts with sums in f32 (f64 for f64), and products in 16 bits by matrix units: the choices of tokens are sorted by
+/// expert, and computed in rounds.
 
 namespace strata::cuda {
 
@@ -207,8 +208,8 @@ class ExpertsKernel {
 
   /// Tiles of a round. Every expert may have one that is not full.
   [[nodiscard]] Geometry tiles(std::int64_t columns) const {
-    const std::int64_t tiles = blocks_for(room_, kProductTile) + std::min(shape_.experts, room_);
-    return {{static_cast<unsigned>(tiles), blocks_for(columns, kProductTile)}, {kProductThreads}};
+    const std::int64_t tiles = blocks_for(room_, kProductTile<T>) + std::min(shape_.experts, room_);
+    return {{static_cast<unsigned>(tiles), blocks_for(columns, kProductTile<T>)}, {kProductThreads}};
   }
 
   /// Rows of tokens times an expert's matrix of `operand`.
@@ -261,9 +262,9 @@ class ExpertsKernel {
                    const V* hidden) const {
     const bool adds = accumulate_ || round.begin > 0;
     const auto geometry = [&](std::int64_t rows, std::int64_t columns) -> Geometry {
-      return {
-          {blocks_for(columns, kProductTile), blocks_for(rows, kProductTile), static_cast<unsigned>(shape_.experts)},
-          {kProductThreads}};
+      return {{blocks_for(columns, kProductTile<T>), blocks_for(rows, kProductTile<T>),
+               static_cast<unsigned>(shape_.experts)},
+              {kProductThreads}};
     };
     for (const std::size_t i : {0U, 1U}) {
       launch(sum_outer_products<T, R, false>, geometry(shape_.inner, shape_.width), arguments.stream,
