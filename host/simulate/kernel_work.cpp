@@ -1,6 +1,7 @@
 #include "simulate/kernel_work.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -72,6 +73,27 @@ ProductShape product_shape(const LocalNode& local) {
   return shape;
 }
 
+/// Products of the rows that an op does not skip, if every mark is as likely: the op counts those of whole tokens, and
+/// a rank has a part of their marks. Each mark has a matrix of its own, in the first operand without rows.
+void describe_routed(KernelWork& work, const Program& program, const Instruction& instruction, const Compute& compute,
+                     const RoutedRows& routed) {
+  const Dim& marks = compute.operand_dims.at(static_cast<std::size_t>(routed.marks)).back();
+  for (const ShardedDim& each : compute.iteration) {
+    if (each.dim != marks) continue;
+    for (const AxisShard& shard : each.axes) work.flops /= program.mesh.size(shard.axis);
+  }
+  for (std::size_t i = 0; i < instruction.inputs.size(); ++i) {
+    const Shape& shape = program.buffer(instruction.inputs[i]).shape;
+    const Dims& dims = compute.operand_dims[i];
+    if (dims.front() != marks || shape.size() != 3) continue;
+    ProductShape product{.batch = shape[0], .columns = shape[1], .depth = shape[2]};
+    const double row = 2.0 * static_cast<double>(product.batch * product.columns * product.depth);
+    product.rows = std::max<std::int64_t>(1, std::llround(work.flops / row));
+    work.product = product;
+    return;
+  }
+}
+
 /// Queries are the first operand, keys the second: [batch positions heads… head size].
 AttentionShape attention_shape(const LocalNode& local, const PositionMixing& mixing) {
   const Value queries = local.get().operands.at(0);
@@ -138,7 +160,9 @@ KernelWork kernel_work(const OpRegistry& registry, const Program& program, const
       .name = name_of(*compute, op), .flops = cost.flops, .bytes = cost.bytes, .accumulates = compute->accumulate};
   describe_buffers(work, program, instruction);
   add_results_read(work, op, program, instruction, *compute);
-  if (op.is_product()) {
+  if (const auto routed = op.routed_rows()) {
+    describe_routed(work, program, instruction, *compute, *routed);
+  } else if (op.is_product()) {
     work.product = product_shape(local);
   } else if (const auto mixing = op.mixing(local.graph, local.get())) {
     work.attention = attention_shape(local, *mixing);

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "reports/program_summary.hpp"
+#include "simulate/kernel_work.hpp"
 #include "stack_row.hpp"
 #include "strata/error.hpp"
 #include "strata/registration.hpp"
@@ -162,6 +163,36 @@ TEST(MixtureProgram, BringsMarkedTokensInParts) {
   EXPECT_EQ(parts.largest, kGathered / 4);
   EXPECT_EQ(parts.bytes, whole.bytes);
   EXPECT_EQ(routed_traffic("chunks = 5\n").calls, parts.calls) << "the largest divisor of 16 rows";
+}
+
+/// Operations of the experts of a rank in one micro-batch, as simulations expect them.
+double expected_flops(const std::string& strategies) {
+  host::RunConfiguration configuration = small_gpt2(strategies, 8, 2);
+  configuration.model = mixture();
+  const host::Compiled compiled = compile_training(configuration);
+  OpRegistry registry;
+  KernelRegistry kernels;
+  register_core(registry, kernels);
+  double flops = 0;
+  for (const Task& task : compiled.programs.front().tasks) {
+    for (const Instruction& each : task.instructions) {
+      const auto* compute = each.as<Compute>();
+      if (compute == nullptr || !registry.get(compute->op).routed_rows()) continue;
+      const host::KernelWork work = host::kernel_work(registry, compiled.programs.front(), each);
+      flops += work.flops;
+      EXPECT_TRUE(work.product.has_value()) << compute->op;
+    }
+  }
+  return flops;
+}
+
+/// A rank has the tokens of all ranks, and its part of the choices of each.
+TEST(MixtureProgram, CostsWhatItsExpertsAreExpectedToCompute) {
+  const double alone = expected_flops(table("ddp", 2));
+  // 16 tokens, 2 layers, 2 choices, and 3 products forward, 5 and 6 backward.
+  EXPECT_EQ(alone, 2.0 * 16 * 2 * 2 * (3 + 5 + 6) * 16 * 12);
+  EXPECT_EQ(expected_flops(table("expert", 2)), alone);
+  EXPECT_EQ(expected_flops(table("expert", 2, "chunks = 4\n")), alone);
 }
 
 /// Every choice of every token with a target is counted once, whatever shards it. About a fifth of the tokens has none.

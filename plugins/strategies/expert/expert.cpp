@@ -21,6 +21,8 @@ using namespace strata;
 constexpr int kExpertPriority = 5;
 /// Considered after the experts, in ops that have none.
 constexpr int kSamplePriority = 50;
+/// Few enough that each part still fills a device.
+constexpr int kProposedChunks = 4;
 
 /// True for the matrices of experts, and for ops that multiply by them. The router, whose rows have one element for
 /// each expert, has no inner width.
@@ -104,7 +106,10 @@ class ExpertFactory final : public FactoryOf<StrategyFactory, ExpertParallel> {
     std::vector<PlanProposal> found;
     const std::int64_t experts = context.size("expert");
     for (const int size : divisors(context.devices, static_cast<int>(std::min(experts, context.global_batch)))) {
-      if (experts % size == 0) found.push_back({{{"size", std::int64_t{size}}}, size});
+      if (experts % size != 0) continue;
+      for (const int chunks : size == 1 ? std::vector<int>{1} : std::vector<int>{1, kProposedChunks}) {
+        found.push_back({{{"size", std::int64_t{size}}, {"chunks", std::int64_t{chunks}}}, size});
+      }
     }
     return found;
   }
