@@ -57,7 +57,9 @@ class AngleTable final : public Initializer {
 
 }  // namespace
 
-std::vector<double> rope_frequencies(const Rope& rope, std::int64_t head_dim) {
+std::vector<double> rope_frequencies(const Rope& rope, std::int64_t head_dim, std::int64_t context) {
+  const bool is_long = static_cast<double>(context) > rope.scaling.original_context;
+  const std::vector<double>& factors = is_long ? rope.scaling.long_factors : rope.scaling.short_factors;
   std::vector<double> frequencies;
   for (std::int64_t i = 0; i < head_dim / 2; ++i) {
     const double frequency = std::pow(rope.base, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
@@ -77,6 +79,9 @@ std::vector<double> rope_frequencies(const Rope& rope, std::int64_t head_dim) {
         frequencies.push_back(share * interpolated + (1 - share) * frequency);
         break;
       }
+      case RopeScaling::Kind::longrope:
+        frequencies.push_back(frequency / factors.at(static_cast<std::size_t>(i)));
+        break;
     }
   }
   return frequencies;
@@ -84,9 +89,12 @@ std::vector<double> rope_frequencies(const Rope& rope, std::int64_t head_dim) {
 
 double rope_magnitude(const Rope& rope) {
   const RopeScaling& scaling = rope.scaling;
-  if (scaling.kind != RopeScaling::Kind::yarn) return 1;
+  const bool is_long = scaling.kind == RopeScaling::Kind::longrope;
+  if (!is_long && scaling.kind != RopeScaling::Kind::yarn) return 1;
   if (scaling.attention_factor > 0) return scaling.attention_factor;
-  return scaling.factor <= 1 ? 1 : 0.1 * std::log(scaling.factor) + 1;
+  if (scaling.factor <= 1) return 1;
+  if (is_long) return std::sqrt(1 + std::log(scaling.factor) / std::log(scaling.original_context));
+  return 0.1 * std::log(scaling.factor) + 1;
 }
 
 RopeTables rope_tables(GraphBuilder& builder, const Rope& rope, const Dim& positions_dim, Value positions,
@@ -97,9 +105,10 @@ RopeTables rope_tables(GraphBuilder& builder, const Rope& rope, const Dim& posit
                              "; accepted: an even number");
   }
   builder.define_dim("head_pair", head_dim / 2);
+  const std::int64_t context = builder.find_size(positions_dim).value_or(0);
   const auto table = [&](const std::string& suffix, Function function) {
     const auto initializer =
-        std::make_shared<AngleTable>(function, rope_frequencies(rope, head_dim), rope_magnitude(rope));
+        std::make_shared<AngleTable>(function, rope_frequencies(rope, head_dim, context), rope_magnitude(rope));
     return builder.constant(name + suffix, {positions_dim, "head_pair"}, Initialization::custom(initializer));
   };
   return {table(".cos", Function::cosine), table(".sin", Function::sine), positions};
