@@ -36,14 +36,21 @@ struct RopeScaling {
   std::vector<double> long_factors = {};
 };
 
-/// Rotary positions (Su et al., "RoFormer", 2021) in the form that pairs the features i and i + head_dim / 2.
+/// Rotary positions (Su et al., "RoFormer", 2021) in the form that pairs the features i and i + width / 2.
 struct Rope {
   double base = 10000;
   RopeScaling scaling = {};
+  /// The part of a head's features that turn, which are the first ones.
+  double fraction = 1;
+
+  /// The features of a head that turn.
+  [[nodiscard]] std::int64_t width(std::int64_t head_dim) const {
+    return static_cast<std::int64_t>(static_cast<double>(head_dim) * fraction);
+  }
 };
 
-/// The angle per position of each of the head_dim / 2 pairs, in radians. `context`: the tokens of a text.
-[[nodiscard]] std::vector<double> rope_frequencies(const Rope& rope, std::int64_t head_dim, std::int64_t context);
+/// The angle per position of each of the width / 2 pairs, in radians. `context`: the tokens of a text.
+[[nodiscard]] std::vector<double> rope_frequencies(const Rope& rope, std::int64_t width, std::int64_t context);
 /// The factor of cosines and sines.
 [[nodiscard]] double rope_magnitude(const Rope& rope);
 

@@ -162,7 +162,8 @@ Positions Llama::positions(GraphBuilder& b) const {
   const Value positions = b.input("positions", settings_.documents ? Dims{"batch", "seq"} : Dims{"seq"});
   Positions found{models::rope_tables(b, settings_.rope, "pos", positions), {}};
   if (settings_.window > 0 && settings_.local_rope_base > 0) {
-    found.in_window = models::rope_tables(b, {.base = settings_.local_rope_base}, "pos", positions, "local_rope");
+    found.in_window = models::rope_tables(b, {.base = settings_.local_rope_base, .fraction = settings_.rope.fraction},
+                                          "pos", positions, "local_rope");
   }
   return found;
 }
@@ -223,7 +224,8 @@ class SmallOptions {
     small.set("heads", OptionValue(heads));
     small.set("kv_heads", OptionValue(kv_heads));
     // Two pairs a head, because with one pair all angles of a position are equal.
-    const std::int64_t head_dim = std::lcm(sizes_.multiple("head_dim"), std::int64_t{4});
+    const bool is_partial = full_.rope.fraction < 1;
+    const std::int64_t head_dim = std::lcm(sizes_.multiple("head_dim"), std::int64_t{is_partial ? 8 : 4});
     small.set("head_dim", OptionValue(head_dim));
     small.set("embed", OptionValue(std::lcm(sizes_.multiple("embed"), std::int64_t{8})));
     small.set("ffn", OptionValue(std::lcm(sizes_.multiple("ffn"), std::int64_t{6})));
@@ -231,7 +233,9 @@ class SmallOptions {
     small.set("context", OptionValue(context));
     small.set("vocab", OptionValue(std::lcm(sizes_.multiple("vocab"), std::int64_t{16})));
     keep_kind(full_, small);
-    if (full_.rope.scaling.kind == models::RopeScaling::Kind::longrope) keep_longrope(context, head_dim / 2, small);
+    const std::int64_t pairs = head_dim / (is_partial ? 4 : 2);
+    small.set("rope_fraction", OptionValue(is_partial ? 0.5 : 1.0));
+    if (full_.rope.scaling.kind == models::RopeScaling::Kind::longrope) keep_longrope(context, pairs, small);
     if (full_.kind() == Kind::mixture) keep_experts(small);
     return small;
   }

@@ -53,6 +53,7 @@ constexpr std::array kRopeScalings{"none", "linear", "llama3", "yarn", "longrope
 void override_rope(const Options& options, models::Rope& rope) {
   const Overrides overrides(options);
   overrides.number("rope_base", rope.base);
+  overrides.number("rope_fraction", rope.fraction);
   if (options.word("rope_scaling") == "none") rope.scaling = {};
   overrides.one_of("rope_scaling", kRopeScalings, rope.scaling.kind);
   overrides.number("rope_factor", rope.scaling.factor);
@@ -77,7 +78,7 @@ void override_longrope(const Options& options, Settings& settings) {
   }
   scaling.short_factors = options.numbers("rope_short_factors");
   scaling.long_factors = options.numbers("rope_long_factors");
-  const std::int64_t pairs = settings.head_dim / 2;
+  const std::int64_t pairs = settings.rope.width(settings.head_dim) / 2;
   for (const char* name : {"rope_short_factors", "rope_long_factors"}) {
     const std::vector<double>& factors = options.numbers(name);
     const bool is_positive = std::all_of(factors.begin(), factors.end(), [](double factor) { return factor > 0; });
@@ -163,9 +164,12 @@ void require_consistent(const Settings& settings) {
     throw OptionError("kv_heads", "found " + std::to_string(settings.kv_heads) +
                                       "; accepted: a divisor of heads = " + std::to_string(settings.heads));
   }
-  if (settings.head_dim < 2 || settings.head_dim % 2 != 0) {
-    throw OptionError("head_dim", "found " + std::to_string(settings.head_dim) +
-                                      "; accepted: an even number, since rotary positions rotate pairs");
+  const std::int64_t width = settings.rope.width(settings.head_dim);
+  if (width < 2 || width % 2 != 0) {
+    const bool is_partial = width < settings.head_dim;
+    throw OptionError(is_partial ? "rope_fraction" : "head_dim",
+                      "found " + std::to_string(width) + (is_partial ? " features of a head" : "") +
+                          "; accepted: an even number, since rotary positions rotate pairs");
   }
   if (settings.global_every > 0 && settings.window_layers >= 0) {
     throw OptionError("window_layers", "found " + std::to_string(settings.window_layers) +
@@ -209,6 +213,9 @@ OptionSchema option_schema(Kind kind) {
       size_option("vocab", "Rows of the embedding; 0: as many as the tokenizer has, or the size's.", 16777216),
       option::number("norm_epsilon", 0, 0, 1, "Added to the mean square in norms; 0: the size's, 1e-5 for custom."),
       option::number("rope_base", 0, 0, 1e12, "Base of the rotary angles; 0: the size's, 10000 for custom."),
+      option::number("rope_fraction", 0, 0, 1,
+                     "Part of a head's features that rotary positions turn, from the first on; 0: the size's, 1 for "
+                     "custom."),
       option::word("rope_scaling", "auto",
                    "How rotary angles are stretched to longer texts; auto: as the size has it, none for custom.",
                    {"auto", "none", "linear", "llama3", "yarn", "longrope"}),

@@ -196,8 +196,7 @@ class OptionsReader {
     copy_number("rope_base", config_.has_value(rope("rope_theta")) ? rope("rope_theta") : "rope_theta",
                 type_.defaults.rope_base);
     read_local_rope();
-    config_.require(rope("partial_rotary_factor"), OptionValue(1.0));
-    config_.require("partial_rotary_factor", OptionValue(1.0));
+    read_rope_fraction();
     const std::string type = rope_type();
     set("rope_scaling", OptionValue(type == "default" ? std::string("none") : type));
     if (type == "default") return;
@@ -226,6 +225,13 @@ class OptionsReader {
     if (!type_.only_longrope) accepted = {"default", "linear", "llama3", "yarn", "longrope"};
     if (std::find(accepted.begin(), accepted.end(), type) != accepted.end()) return type;
     throw OptionError(key, "found \"" + type + "\"; accepted: \"" + join(accepted, "\", \"") + '"');
+  }
+
+  void read_rope_fraction() {
+    const std::string name = "partial_rotary_factor";
+    const std::string field = config_.has_value(rope(name)) ? rope(name) : name;
+    if (type_.partial_rope) return copy_number("rope_fraction", field, 1.0);
+    config_.require(field, OptionValue(1.0));
   }
 
   void read_longrope() {

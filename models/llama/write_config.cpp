@@ -135,6 +135,7 @@ HuggingFaceFields write_config(const Settings& settings, const ModelType& type, 
   write_activation(settings, type, config);
   write_factors(settings, type, config);
   write_rope(settings.rope, config);
+  if (type.partial_rope) config.set("partial_rotary_factor", OptionValue(settings.rope.fraction));
   if (type.only_longrope && settings.rope.scaling.kind == RopeScaling::Kind::longrope) {
     // Transformers reads this field of such a model, not the one of the rotary positions.
     config.set("original_max_position_embeddings", integral(settings.rope.scaling.original_context));

@@ -92,6 +92,12 @@ MODELS = {
     "phi3_longrope_short": (transformers.Phi3ForCausalLM,
                             transformers.Phi3Config(**GROUPED, original_max_position_embeddings=32,
                                                     **rotary(dict(LONGROPE, factor=4.0)))),
+    # A part of the features turns.
+    "phi3_partial": (transformers.Phi3ForCausalLM, transformers.Phi3Config(**GROUPED, partial_rotary_factor=0.5)),
+    "phi4_mini": (transformers.Phi3ForCausalLM,
+                  transformers.Phi3Config(**TIED, original_max_position_embeddings=16,
+                                          **rotary(dict(LONGROPE, short_factor=[1.0, 1.5, 2.0],
+                                                        long_factor=[1.0, 2.0, 5.0], partial_rotary_factor=0.75)))),
     "gemma": (transformers.GemmaForCausalLM, transformers.GemmaConfig(**TIED, head_dim=16)),
     "gemma2": (transformers.Gemma2ForCausalLM,
                transformers.Gemma2Config(**TIED, head_dim=16, query_pre_attn_scalar=24, sliding_window=5,
