@@ -93,6 +93,7 @@ PlacedModel place(const CompileRequest& request, const Stack& stack, Graph graph
 std::string program_name(const CompileRequest& request) {
   if (request.is_training()) return "training step";
   if (!request.continuation) return "evaluation";
+  if (request.continuation->reads_source) return "source";
   return request.continuation->fills_only ? "prompt" : "next token";
 }
 

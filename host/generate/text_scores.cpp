@@ -1,5 +1,8 @@
 #include "generate/text_scores.hpp"
 
+#include <algorithm>
+#include <optional>
+
 #include "runtime/element.hpp"
 #include "runtime/initialize.hpp"
 #include "strata/error.hpp"
@@ -26,7 +29,8 @@ class StepInputs : public InputSource {
       : generation_(std::move(generation)),
         length_(length),
         tokens_(static_cast<std::size_t>(texts * length)),
-        positions_(tokens_.size()) {}
+        positions_(tokens_.size()),
+        sources_(static_cast<std::size_t>(texts)) {}
 
   [[nodiscard]] std::int64_t length() const { return length_; }
 
@@ -42,8 +46,9 @@ class StepInputs : public InputSource {
     positions_[index] = static_cast<std::int32_t>(position);
   }
 
-  /// The source of the only text.
-  void set_source(const std::vector<std::int32_t>& tokens) { source_ = tokens; }
+  void set_source(std::int64_t text, const std::vector<std::int32_t>& tokens) {
+    sources_[static_cast<std::size_t>(text)] = tokens;
+  }
 
   void load(const InputPart& part, std::uint64_t /*step*/) override {
     const auto value = reader(part);
@@ -61,22 +66,33 @@ class StepInputs : public InputSource {
       if (part.name == generation_.positions) return [this](std::size_t i) { return std::max(positions_[i], 0); };
       if (part.name == generation_.documents) return [](std::size_t) { return 0; };
       if (part.name == generation_.mask) return [this](std::size_t i) { return positions_[i] < 0 ? 0 : 1; };
+      // Both are [batch sequence].
+      const auto length = static_cast<std::size_t>(part.dims.back().local_size());
       if (generation_.source && part.name == generation_.source->input) {
-        return [this](std::size_t i) { return i < source_.size() ? source_[i] : generation_.source->start; };
+        return [this, length](std::size_t i) {
+          return source_token(i / length, i % length).value_or(generation_.source->start);
+        };
       }
       if (generation_.source && part.name == generation_.source->mask) {
-        return [this](std::size_t i) { return i < source_.size() ? 1 : 0; };
+        return [this, length](std::size_t i) { return source_token(i / length, i % length) ? 1 : 0; };
       }
     }
     throw ConfigurationError("the model reads the input '" + part.name + "' for its output '" + generation_.output +
                              "'; accepted: the inputs that its generation names");
   }
 
+  /// The token of a text's source, or empty behind its end.
+  [[nodiscard]] std::optional<std::int32_t> source_token(std::size_t text, std::size_t at) const {
+    const std::vector<std::int32_t>& source = sources_[text];
+    return at < source.size() ? std::optional(source[at]) : std::nullopt;
+  }
+
   Generation generation_;
   std::int64_t length_;
   std::vector<std::int32_t> tokens_;
   std::vector<std::int32_t> positions_;
-  std::vector<std::int32_t> source_;
+  /// The source of each text.
+  std::vector<std::vector<std::int32_t>> sources_;
 };
 
 /// One program in its arena, with its inputs.
@@ -103,6 +119,43 @@ BufferId scores_of(const Program& program, const Generation& generation) {
   throw RuntimeError("logits of type " + std::string(to_string(type)) + " cannot be sampled");
 }
 
+/// The parameter of this name, which the program has.
+const StoredParameter& parameter_named(const Program& program, const std::string& name) {
+  return *std::find_if(program.parameters.begin(), program.parameters.end(),
+                       [&](const StoredParameter& each) { return each.name == name; });
+}
+
+/// Computes the source values of one text, which the other steps have as constants, and gives them to a place.
+class SourceStep {
+ public:
+  SourceStep(const ScoresRequest& request, const Compiled& compiled)
+      : step_(request, compiled, std::make_shared<Arena>(request.device, compiled.plan(0).arena_bytes),
+              {request.setup.generation(), 1, 1}) {
+    request.restore(step_.executor);
+  }
+
+  /// `next`: a program whose constants have the values of all places, one after the other.
+  void read(const std::vector<std::int32_t>& source, std::int64_t place, Executor& next) {
+    step_.inputs.set_source(0, source);
+    step_.run();
+    for (const auto& [name, id] : step_.executor.program().reports) {
+      const Buffer& from = step_.executor.program().buffer(id);
+      const BufferId constant = parameter_named(next.program(), name).value;
+      const DType type = next.program().buffer(constant).dtype;
+      const std::int64_t count = element_count(from.shape);
+      const std::vector<double> values = read_numbers(step_.executor, id, 0, count);
+      std::vector<std::byte> memory(static_cast<std::size_t>(count) * size_of(type));
+      for (std::int64_t i = 0; i < count; ++i) {
+        store_element(type, memory.data(), i, values[static_cast<std::size_t>(i)]);
+      }
+      next.write({constant, place * count, count}, memory.data());
+    }
+  }
+
+ private:
+  Step step_;
+};
+
 class CachedScores final : public TextScores {
  public:
   CachedScores(const ScoresRequest& request, const CachedPrograms& programs, const GenerationSizes& sizes)
@@ -118,6 +171,7 @@ class CachedScores final : public TextScores {
       text->begin = text->size() - sizes_.capacity;
       text->cached = 0;
     }
+    read_sources(texts);
     while (take(texts, prompt_, 1)) prompt_.run();
     take(texts, next_, 0);
     next_.run();
@@ -136,6 +190,17 @@ class CachedScores final : public TextScores {
         scores_(scores_of(programs.next.program(0), request.setup.generation())),
         vocabulary_(programs.next.program(0).buffer(scores_).shape.back()) {
     request.restore(next_.executor);
+    if (programs.source) source_.emplace(request, *programs.source);
+  }
+
+  /// A text of which nothing is cached is new at its place.
+  void read_sources(const std::vector<GeneratedText*>& texts) {
+    for (std::size_t i = 0; i < texts.size() && source_; ++i) {
+      if (texts[i] == nullptr || texts[i]->cached > 0) continue;
+      const auto place = static_cast<std::int64_t>(i);
+      source_->read(texts[i]->source, place, next_.executor);
+      for (Step* step : {&next_, &prompt_}) step->inputs.set_source(place, texts[i]->source);
+    }
   }
 
   /// Gives a step the pending tokens of all texts but the last `rest` of each. \return whether there are any.
@@ -160,6 +225,7 @@ class CachedScores final : public TextScores {
   GenerationSizes sizes_;
   Step next_;
   Step prompt_;
+  std::optional<SourceStep> source_;
   BufferId scores_;
   std::int64_t vocabulary_;
 };
@@ -187,7 +253,7 @@ class WindowScores final : public TextScores {
     for (std::int64_t i = 0; i < window_; ++i) {
       step_.inputs.set(0, i, i <= last_ ? text.tokens[static_cast<std::size_t>(text.begin + i)] : 0, i);
     }
-    step_.inputs.set_source(text.source);
+    step_.inputs.set_source(0, text.source);
     step_.run();
   }
 
@@ -212,12 +278,15 @@ std::int64_t CachedPrograms::cache_bytes() const {
   for (const Buffer& buffer : next.program(0).buffers) {
     if (buffer.kind == BufferKind::cache && buffer.base < 0) bytes += buffer.bytes();
   }
+  if (!source) return bytes;
+  for (const auto& [name, id] : source->program(0).reports) {
+    bytes += next.program(0).buffer(parameter_named(next.program(0), name).value).bytes();
+  }
   return bytes;
 }
 
 CachedPrograms compile_cached(const RunSetup& setup, const DimSizes& sizes, const Device& device,
                               const GenerationSizes& generation) {
-  if (setup.generation().source) throw ConfigurationError("its encoder has no cache");
   CompileRequest request = setup.request(GraphMode::evaluation, sizes);
   request.outputs = {setup.generation().output};
   request.device = &device;
@@ -229,6 +298,11 @@ CachedPrograms compile_cached(const RunSetup& setup, const DimSizes& sizes, cons
   request.continuation->positions = generation.chunk;
   request.continuation->fills_only = true;
   programs.prompt = setup.compile(request, &programs.next);
+  if (!setup.generation().source) return programs;
+  request.global_batch = 1;
+  request.micro_batch = 1;
+  request.continuation->reads_source = true;
+  programs.source = setup.compile(request);
   return programs;
 }
 

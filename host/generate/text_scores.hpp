@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
@@ -27,15 +28,18 @@ struct GeneratedText {
   [[nodiscard]] std::int64_t pending() const { return size() - begin - cached; }
 };
 
-/// The two steps of generation with a cache: the first tokens of texts, and the next token of each.
+/// The steps of generation with a cache: the first tokens of texts, and the next token of each. For a model with an
+/// encoder, a step before them computes the source values of one text (compiler/graph/source_values.hpp).
 struct CachedPrograms {
   Compiled next;
   Compiled prompt;
+  std::optional<Compiled> source;
 
+  /// The memory that `next` and `prompt` share.
   [[nodiscard]] std::int64_t arena_bytes() const {
     return std::max(next.plan(0).arena_bytes, prompt.plan(0).arena_bytes);
   }
-  /// Bytes of keys and values.
+  /// Bytes of keys and values, and of source values.
   [[nodiscard]] std::int64_t cache_bytes() const;
 };
 
@@ -49,7 +53,7 @@ struct GenerationSizes {
   std::int64_t chunk = 1;
 };
 
-/// Compiles the two programs. \throws ConfigurationError if the model cannot be continued, as one with an encoder.
+/// Compiles the programs. \throws ConfigurationError if the model cannot be continued.
 [[nodiscard]] CachedPrograms compile_cached(const RunSetup& setup, const DimSizes& sizes, const Device& device,
                                             const GenerationSizes& generation);
 

@@ -55,23 +55,28 @@ class RandomText {
   std::uint64_t vocabulary_;
 };
 
-/// The scores of two texts of different lengths, as they grow.
-double compare_scores(TextScores& cached, TextScores& whole, std::int64_t context) {
+/// The scores of two texts of different lengths, as they grow. `source_context`: the most tokens of the sources that
+/// they answer. 0: they answer none.
+double compare_scores(TextScores& cached, TextScores& whole, std::int64_t context, std::int64_t source_context) {
   const std::int64_t steps = std::min(kSteps, context);
-  std::vector<RandomText> sources;
+  std::vector<RandomText> contents;
   std::vector<GeneratedText> texts(2);
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    sources.emplace_back(i, whole.vocabulary());
-    sources.back().extend(texts[i], i == 0 ? context - steps + 1 : 1);
+    contents.emplace_back(i, whole.vocabulary());
+    contents.back().extend(texts[i], i == 0 ? context - steps + 1 : 1);
+    if (source_context == 0) continue;
+    GeneratedText source;
+    RandomText(texts.size() + i, whole.vocabulary()).extend(source, i == 0 ? 1 : source_context);
+    texts[i].source = source.tokens;
   }
   double worst = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
     cached.compute({&texts[0], &texts[1]});
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      GeneratedText same{texts[i].tokens};
+      GeneratedText same{texts[i].tokens, texts[i].source};
       whole.compute({&same});
       worst = std::max(worst, relative_difference(cached.scores(static_cast<std::int64_t>(i)), whole.scores(0)));
-      sources[i].extend(texts[i], 1);
+      contents[i].extend(texts[i], 1);
     }
   }
   return worst;
@@ -89,7 +94,8 @@ GenerationVerification compare_programs(const ScoresRequest& request, const DimS
     return {.missing = std::string("the model has no cache of keys and values: ") + error.what()};
   }
   const auto cached = make_cached_scores(request, *programs, generation);
-  return {.difference = compare_scores(*cached, *whole, context)};
+  const std::optional<GenerationSource> source = request.setup.generation().source;
+  return {.difference = compare_scores(*cached, *whole, context, source ? sizes.at(source->sequence) : 0)};
 }
 
 std::vector<GradientCheck> check_gradients_of(const RunSetup& setup) {

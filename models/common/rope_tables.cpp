@@ -22,16 +22,16 @@ double llama3_frequency(double frequency, const RopeScaling& scaling) {
 }
 
 /// The pair, as a real number, that makes `turns` turns over the original context.
-double pair_with_turns(double turns, const Rope& rope, std::int64_t head_dim) {
-  return static_cast<double>(head_dim) * std::log(rope.scaling.original_context / (turns * kTurn)) /
+double pair_with_turns(double turns, const Rope& rope, std::int64_t width) {
+  return static_cast<double>(width) * std::log(rope.scaling.original_context / (turns * kTurn)) /
          (2 * std::log(rope.base));
 }
 
 /// The share of YaRN's interpolation in the angle of pair `index`: 0 for fast pairs, 1 for slow ones.
-double yarn_interpolation(std::int64_t index, const Rope& rope, std::int64_t head_dim) {
-  const double begin = std::max(std::floor(pair_with_turns(rope.scaling.beta_fast, rope, head_dim)), 0.0);
+double yarn_interpolation(std::int64_t index, const Rope& rope, std::int64_t width) {
+  const double begin = std::max(std::floor(pair_with_turns(rope.scaling.beta_fast, rope, width)), 0.0);
   double end =
-      std::min(std::ceil(pair_with_turns(rope.scaling.beta_slow, rope, head_dim)), static_cast<double>(head_dim - 1));
+      std::min(std::ceil(pair_with_turns(rope.scaling.beta_slow, rope, width)), static_cast<double>(width - 1));
   if (begin == end) end += 0.001;
   return std::clamp((static_cast<double>(index) - begin) / (end - begin), 0.0, 1.0);
 }
@@ -57,10 +57,12 @@ class AngleTable final : public Initializer {
 
 }  // namespace
 
-std::vector<double> rope_frequencies(const Rope& rope, std::int64_t head_dim) {
+std::vector<double> rope_frequencies(const Rope& rope, std::int64_t width, std::int64_t context) {
+  const bool is_long = static_cast<double>(context) > rope.scaling.original_context;
+  const std::vector<double>& factors = is_long ? rope.scaling.long_factors : rope.scaling.short_factors;
   std::vector<double> frequencies;
-  for (std::int64_t i = 0; i < head_dim / 2; ++i) {
-    const double frequency = std::pow(rope.base, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+  for (std::int64_t i = 0; i < width / 2; ++i) {
+    const double frequency = std::pow(rope.base, -2.0 * static_cast<double>(i) / static_cast<double>(width));
     const double interpolated = frequency / rope.scaling.factor;
     switch (rope.scaling.kind) {
       case RopeScaling::Kind::none:
@@ -73,10 +75,13 @@ std::vector<double> rope_frequencies(const Rope& rope, std::int64_t head_dim) {
         frequencies.push_back(llama3_frequency(frequency, rope.scaling));
         break;
       case RopeScaling::Kind::yarn: {
-        const double share = yarn_interpolation(i, rope, head_dim);
+        const double share = yarn_interpolation(i, rope, width);
         frequencies.push_back(share * interpolated + (1 - share) * frequency);
         break;
       }
+      case RopeScaling::Kind::longrope:
+        frequencies.push_back(frequency / factors.at(static_cast<std::size_t>(i)));
+        break;
     }
   }
   return frequencies;
@@ -84,22 +89,26 @@ std::vector<double> rope_frequencies(const Rope& rope, std::int64_t head_dim) {
 
 double rope_magnitude(const Rope& rope) {
   const RopeScaling& scaling = rope.scaling;
-  if (scaling.kind != RopeScaling::Kind::yarn) return 1;
+  const bool is_long = scaling.kind == RopeScaling::Kind::longrope;
+  if (!is_long && scaling.kind != RopeScaling::Kind::yarn) return 1;
   if (scaling.attention_factor > 0) return scaling.attention_factor;
-  return scaling.factor <= 1 ? 1 : 0.1 * std::log(scaling.factor) + 1;
+  if (scaling.factor <= 1) return 1;
+  if (is_long) return std::sqrt(1 + std::log(scaling.factor) / std::log(scaling.original_context));
+  return 0.1 * std::log(scaling.factor) + 1;
 }
 
 RopeTables rope_tables(GraphBuilder& builder, const Rope& rope, const Dim& positions_dim, Value positions,
                        const std::string& name) {
-  const std::int64_t head_dim = builder.find_size("head_dim").value_or(0);
-  if (head_dim < 2 || head_dim % 2 != 0) {
-    throw ConfigurationError("rotary positions: found head_dim = " + std::to_string(head_dim) +
-                             "; accepted: an even number");
+  const std::int64_t width = rope.width(builder.find_size("head_dim").value_or(0));
+  if (width < 2 || width % 2 != 0) {
+    throw ConfigurationError("rotary positions: found " + std::to_string(width) +
+                             " features of a head that turn; accepted: an even number");
   }
-  builder.define_dim("head_pair", head_dim / 2);
+  builder.define_dim("head_pair", width / 2);
+  const std::int64_t context = builder.find_size(positions_dim).value_or(0);
   const auto table = [&](const std::string& suffix, Function function) {
     const auto initializer =
-        std::make_shared<AngleTable>(function, rope_frequencies(rope, head_dim), rope_magnitude(rope));
+        std::make_shared<AngleTable>(function, rope_frequencies(rope, width, context), rope_magnitude(rope));
     return builder.constant(name + suffix, {positions_dim, "head_pair"}, Initialization::custom(initializer));
   };
   return {table(".cos", Function::cosine), table(".sin", Function::sine), positions};

@@ -12,10 +12,11 @@ namespace strata::models {
 struct RopeScaling {
   enum class Kind : std::uint8_t {
     none,
-    linear,  ///< all angles divided by `factor` (Chen et al., "Extending Context Window … via Positional
-             ///< Interpolation", 2023)
-    llama3,  ///< slow angles divided by `factor`, fast ones kept, a ramp between (Llama 3.1)
-    yarn     ///< as llama3 with a ramp over dimensions, and longer vectors (Peng et al., "YaRN", 2023)
+    linear,   ///< all angles divided by `factor` (Chen et al., "Extending Context Window … via Positional
+              ///< Interpolation", 2023)
+    llama3,   ///< slow angles divided by `factor`, fast ones kept, a ramp between (Llama 3.1)
+    yarn,     ///< as llama3 with a ramp over dimensions, and longer vectors (Peng et al., "YaRN", 2023)
+    longrope  ///< each angle divided by a factor of its own, and longer vectors (Ding et al., "LongRoPE", 2024)
   };
   Kind kind = Kind::none;
   double factor = 1;
@@ -27,18 +28,29 @@ struct RopeScaling {
   /// yarn: turns over the original context at the ends of the ramp.
   double beta_fast = 32;
   double beta_slow = 1;
-  /// yarn: factor of cosines and sines; 0: 0.1 · ln(factor) + 1.
+  /// Factor of cosines and sines; 0: 0.1 · ln(factor) + 1 of yarn, √(1 + ln(factor) / ln(original_context)) of
+  /// longrope.
   double attention_factor = 0;
+  /// longrope: the divisors of all angles, for contexts up to `original_context` and for longer ones.
+  std::vector<double> short_factors = {};
+  std::vector<double> long_factors = {};
 };
 
-/// Rotary positions (Su et al., "RoFormer", 2021) in the form that pairs the features i and i + head_dim / 2.
+/// Rotary positions (Su et al., "RoFormer", 2021) in the form that pairs the features i and i + width / 2.
 struct Rope {
   double base = 10000;
   RopeScaling scaling = {};
+  /// The part of a head's features that turn, which are the first ones.
+  double fraction = 1;
+
+  /// The features of a head that turn.
+  [[nodiscard]] std::int64_t width(std::int64_t head_dim) const {
+    return static_cast<std::int64_t>(static_cast<double>(head_dim) * fraction);
+  }
 };
 
-/// The angle per position of each of the head_dim / 2 pairs, in radians.
-[[nodiscard]] std::vector<double> rope_frequencies(const Rope& rope, std::int64_t head_dim);
+/// The angle per position of each of the width / 2 pairs, in radians. `context`: the tokens of a text.
+[[nodiscard]] std::vector<double> rope_frequencies(const Rope& rope, std::int64_t width, std::int64_t context);
 /// The factor of cosines and sines.
 [[nodiscard]] double rope_magnitude(const Rope& rope);
 

@@ -162,7 +162,8 @@ Positions Llama::positions(GraphBuilder& b) const {
   const Value positions = b.input("positions", settings_.documents ? Dims{"batch", "seq"} : Dims{"seq"});
   Positions found{models::rope_tables(b, settings_.rope, "pos", positions), {}};
   if (settings_.window > 0 && settings_.local_rope_base > 0) {
-    found.in_window = models::rope_tables(b, {.base = settings_.local_rope_base}, "pos", positions, "local_rope");
+    found.in_window = models::rope_tables(b, {.base = settings_.local_rope_base, .fraction = settings_.rope.fraction},
+                                          "pos", positions, "local_rope");
   }
   return found;
 }
@@ -223,13 +224,18 @@ class SmallOptions {
     small.set("heads", OptionValue(heads));
     small.set("kv_heads", OptionValue(kv_heads));
     // Two pairs a head, because with one pair all angles of a position are equal.
-    small.set("head_dim", OptionValue(std::lcm(sizes_.multiple("head_dim"), std::int64_t{4})));
+    const bool is_partial = full_.rope.fraction < 1;
+    const std::int64_t head_dim = std::lcm(sizes_.multiple("head_dim"), std::int64_t{is_partial ? 8 : 4});
+    small.set("head_dim", OptionValue(head_dim));
     small.set("embed", OptionValue(std::lcm(sizes_.multiple("embed"), std::int64_t{8})));
     small.set("ffn", OptionValue(std::lcm(sizes_.multiple("ffn"), std::int64_t{6})));
-    small.set("context",
-              OptionValue(std::lcm(std::lcm(sizes_.multiple("seq"), sizes_.multiple("pos")), std::int64_t{8})));
+    const std::int64_t context = std::lcm(std::lcm(sizes_.multiple("seq"), sizes_.multiple("pos")), std::int64_t{8});
+    small.set("context", OptionValue(context));
     small.set("vocab", OptionValue(std::lcm(sizes_.multiple("vocab"), std::int64_t{16})));
     keep_kind(full_, small);
+    const std::int64_t pairs = head_dim / (is_partial ? 4 : 2);
+    small.set("rope_fraction", OptionValue(is_partial ? 0.5 : 1.0));
+    if (full_.rope.scaling.kind == models::RopeScaling::Kind::longrope) keep_longrope(context, pairs, small);
     if (full_.kind() == Kind::mixture) keep_experts(small);
     return small;
   }
@@ -248,14 +254,26 @@ class SmallOptions {
     }
   }
 
+  void keep_longrope(std::int64_t context, std::int64_t pairs, Options& small) const {
+    // The small context is longer than the original one if the full context is.
+    const models::RopeScaling& scaling = full_.rope.scaling;
+    const double share = static_cast<double>(context) / static_cast<double>(full_.context);
+    small.set("rope_original_context", OptionValue(std::max(2.0, scaling.original_context * share)));
+    for (const auto& [name, factors] : {std::pair{"rope_short_factors", scaling.short_factors},
+                                        std::pair{"rope_long_factors", scaling.long_factors}}) {
+      std::vector<double> kept = factors;
+      kept.resize(static_cast<std::size_t>(pairs), factors.back());
+      small.set(name, OptionValue(kept));
+    }
+  }
+
   /// Sets what a published size implies and a custom one does not.
   static void keep_kind(const Settings& full, Options& small) {
     small.set("norm_epsilon", OptionValue(full.norm_epsilon));
     small.set("rope_base", OptionValue(full.rope.base));
     small.set("rope_factor", OptionValue(full.rope.scaling.factor));
     small.set("rope_original_context", OptionValue(full.rope.scaling.original_context));
-    constexpr const char* kKinds[] = {"none", "linear", "llama3", "yarn"};
-    small.set("rope_scaling", OptionValue(std::string(kKinds[static_cast<int>(full.rope.scaling.kind)])));
+    small.set("rope_scaling", OptionValue(word_of(full.rope.scaling.kind)));
     small.set("tied", OptionValue(word_of(full.tied)));
     small.set("qkv_bias", OptionValue(word_of(full.qkv_bias)));
     small.set("output_bias", OptionValue(word_of(full.output_bias)));

@@ -34,6 +34,7 @@ enum class NormPlace : std::uint8_t { before, after, both };
 [[nodiscard]] std::string word_of(bool value);
 [[nodiscard]] std::string word_of(HeadNorm norm);
 [[nodiscard]] std::string word_of(NormPlace place);
+[[nodiscard]] std::string word_of(strata::models::RopeScaling::Kind kind);
 
 /// The shape of one model of the family.
 struct Settings {

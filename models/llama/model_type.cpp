@@ -68,6 +68,8 @@ const std::vector<ModelType>& model_types() {
        .packed = true,
        .head_dim = false,
        .window = Window::all_layers,
+       .only_longrope = true,
+       .partial_rope = true,
        .residual_dropout = "resid_pdrop",
        .defaults = {.norm_epsilon = 1e-5, .window = 0}},
       {.model_type = "gemma",
@@ -158,6 +160,12 @@ bool fits_output_bias(const ModelType& type, const Settings& settings) {
   return settings.output_bias == (type.attention_bias && settings.qkv_bias);
 }
 
+bool fits_rope_scaling(const ModelType& type, const Settings& settings) {
+  using RopeKind = strata::models::RopeScaling::Kind;
+  const RopeKind kind = settings.rope.scaling.kind;
+  return !type.only_longrope || kind == RopeKind::none || kind == RopeKind::longrope;
+}
+
 bool is_plain_scale(const Settings& settings) {
   const double plain = 1 / std::sqrt(static_cast<double>(settings.head_dim));
   return settings.attention_multiplier == 0 || std::abs(settings.attention_multiplier / plain - 1) < 1e-9;
@@ -206,6 +214,10 @@ constexpr std::array kProperties{
              [](const Settings& s) { return std::to_string(s.logit_cap); }},
     Property{"no_rope_every", [](const ModelType& t, const Settings& s) { return t.no_rope || s.no_rope_every == 0; },
              [](const Settings& s) { return std::to_string(s.no_rope_every); }},
+    Property{"rope_scaling", fits_rope_scaling, [](const Settings& s) { return word_of(s.rope.scaling.kind); }},
+    Property{"rope_fraction",
+             [](const ModelType& t, const Settings& s) { return t.partial_rope || s.rope.fraction == 1; },
+             [](const Settings& s) { return std::to_string(s.rope.fraction); }},
     Property{"local_rope_base",
              [](const ModelType& t, const Settings& s) { return t.local_rope == (s.local_rope_base > 0); },
              [](const Settings& s) { return std::to_string(s.local_rope_base); }},

@@ -37,6 +37,10 @@ struct ModelType {
     listed_layers  ///< sliding_window, layer_types
   };
   Window window = Window::none;
+  /// True if transformers stretches the angles of such a model by "longrope" or not at all.
+  bool only_longrope = false;
+  /// True if the field partial_rotary_factor exists.
+  bool partial_rope = false;
   /// True if blocks with the window have angles of their own.
   bool local_rope = false;
   /// True if the fields no_rope_layers and no_rope_layer_interval exist.

@@ -29,6 +29,11 @@ OptionSpecification choice_field(const std::string& name, const std::string& doc
                       {"auto", "yes", "no"});
 }
 
+OptionSpecification factors_option(const std::string& name, const std::string& contexts) {
+  return {name, OptionType::numbers, OptionValue(std::vector<double>{}),
+          "Divisors of the angles if the context is " + contexts + ", one for each angle (longrope)."};
+}
+
 std::vector<std::string> type_words(Kind kind) {
   std::vector<std::string> words = model_type_names(kind);
   words.insert(words.begin(), "auto");
@@ -43,14 +48,14 @@ std::vector<std::string> size_names(Kind kind) {
   return names;
 }
 
+constexpr std::array kRopeScalings{"none", "linear", "llama3", "yarn", "longrope"};
+
 void override_rope(const Options& options, models::Rope& rope) {
   const Overrides overrides(options);
   overrides.number("rope_base", rope.base);
-  const std::string& kind = options.word("rope_scaling");
-  if (kind == "none") rope.scaling = {};
-  if (kind == "linear") rope.scaling.kind = RopeScaling::Kind::linear;
-  if (kind == "llama3") rope.scaling.kind = RopeScaling::Kind::llama3;
-  if (kind == "yarn") rope.scaling.kind = RopeScaling::Kind::yarn;
+  overrides.number("rope_fraction", rope.fraction);
+  if (options.word("rope_scaling") == "none") rope.scaling = {};
+  overrides.one_of("rope_scaling", kRopeScalings, rope.scaling.kind);
   overrides.number("rope_factor", rope.scaling.factor);
   overrides.number("rope_original_context", rope.scaling.original_context);
   overrides.number("rope_low_freq_factor", rope.scaling.low_freq_factor);
@@ -61,6 +66,29 @@ void override_rope(const Options& options, models::Rope& rope) {
   if (rope.scaling.kind == RopeScaling::Kind::llama3 && rope.scaling.low_freq_factor >= rope.scaling.high_freq_factor) {
     throw OptionError("rope_high_freq_factor", "is not above rope_low_freq_factor");
   }
+}
+
+/// `settings`: with all sizes.
+void override_longrope(const Options& options, Settings& settings) {
+  RopeScaling& scaling = settings.rope.scaling;
+  if (scaling.kind != RopeScaling::Kind::longrope) return;
+  if (scaling.original_context <= 1) {
+    throw OptionError("rope_original_context", "found " + std::to_string(scaling.original_context) +
+                                                   "; accepted: above 1 with rope_scaling = \"longrope\"");
+  }
+  scaling.short_factors = options.numbers("rope_short_factors");
+  scaling.long_factors = options.numbers("rope_long_factors");
+  const std::int64_t pairs = settings.rope.width(settings.head_dim) / 2;
+  for (const char* name : {"rope_short_factors", "rope_long_factors"}) {
+    const std::vector<double>& factors = options.numbers(name);
+    const bool is_positive = std::all_of(factors.begin(), factors.end(), [](double factor) { return factor > 0; });
+    if (is_positive && std::ssize(factors) == pairs) continue;
+    throw OptionError(name, "found " + std::to_string(factors.size()) + " numbers; accepted: " + std::to_string(pairs) +
+                                ", each above 0, one for each angle");
+  }
+  if (options.number("rope_factor") > 0) return;
+  const auto context = static_cast<double>(std::max(settings.context, settings.published_context));
+  scaling.factor = context / scaling.original_context;
 }
 
 void override_factors(const Options& options, Settings& settings) {
@@ -136,9 +164,12 @@ void require_consistent(const Settings& settings) {
     throw OptionError("kv_heads", "found " + std::to_string(settings.kv_heads) +
                                       "; accepted: a divisor of heads = " + std::to_string(settings.heads));
   }
-  if (settings.head_dim < 2 || settings.head_dim % 2 != 0) {
-    throw OptionError("head_dim", "found " + std::to_string(settings.head_dim) +
-                                      "; accepted: an even number, since rotary positions rotate pairs");
+  const std::int64_t width = settings.rope.width(settings.head_dim);
+  if (width < 2 || width % 2 != 0) {
+    const bool is_partial = width < settings.head_dim;
+    throw OptionError(is_partial ? "rope_fraction" : "head_dim",
+                      "found " + std::to_string(width) + (is_partial ? " features of a head" : "") +
+                          "; accepted: an even number, since rotary positions rotate pairs");
   }
   if (settings.global_every > 0 && settings.window_layers >= 0) {
     throw OptionError("window_layers", "found " + std::to_string(settings.window_layers) +
@@ -154,6 +185,7 @@ constexpr std::array kNormPlaces{"before", "after", "both"};
 std::string word_of(bool value) { return value ? "yes" : "no"; }
 std::string word_of(HeadNorm norm) { return kHeadNorms.at(static_cast<std::size_t>(norm)); }
 std::string word_of(NormPlace place) { return kNormPlaces.at(static_cast<std::size_t>(place)); }
+std::string word_of(RopeScaling::Kind kind) { return kRopeScalings.at(static_cast<std::size_t>(kind)); }
 
 OptionSchema option_schema(Kind kind) {
   const bool is_dense = kind == Kind::dense;
@@ -181,18 +213,27 @@ OptionSchema option_schema(Kind kind) {
       size_option("vocab", "Rows of the embedding; 0: as many as the tokenizer has, or the size's.", 16777216),
       option::number("norm_epsilon", 0, 0, 1, "Added to the mean square in norms; 0: the size's, 1e-5 for custom."),
       option::number("rope_base", 0, 0, 1e12, "Base of the rotary angles; 0: the size's, 10000 for custom."),
+      option::number("rope_fraction", 0, 0, 1,
+                     "Part of a head's features that rotary positions turn, from the first on; 0: the size's, 1 for "
+                     "custom."),
       option::word("rope_scaling", "auto",
                    "How rotary angles are stretched to longer texts; auto: as the size has it, none for custom.",
-                   {"auto", "none", "linear", "llama3", "yarn"}),
-      option::number("rope_factor", 0, 0, 1e6, "Factor of the stretching; 0: the size's, 1 for custom."),
-      option::number("rope_original_context", 0, 0, 16777216,
-                     "Tokens of the context before the stretching (llama3, yarn); 0: the size's, 8192 for custom."),
+                   {"auto", "none", "linear", "llama3", "yarn", "longrope"}),
+      option::number("rope_factor", 0, 0, 1e6,
+                     "Factor of the stretching; 0: the size's, 1 for custom; longrope: the longer of context and "
+                     "published_context, divided by rope_original_context."),
+      option::number(
+          "rope_original_context", 0, 0, 16777216,
+          "Tokens of the context before the stretching (llama3, yarn, longrope); 0: the size's, 8192 for custom."),
       option::number("rope_low_freq_factor", 0, 0, 1e6, "Turns below which an angle is slow (llama3); 0: 1."),
       option::number("rope_high_freq_factor", 0, 0, 1e6, "Turns from which an angle is fast (llama3); 0: 4."),
       option::number("rope_beta_fast", 0, 0, 1e6, "Turns at the fast end of the ramp (yarn); 0: 32."),
       option::number("rope_beta_slow", 0, 0, 1e6, "Turns at the slow end of the ramp (yarn); 0: 1."),
       option::number("rope_attention_factor", 0, 0, 1e6,
-                     "Factor of cosines and sines (yarn); 0: 0.1 ln(rope_factor) + 1."),
+                     "Factor of cosines and sines (yarn, longrope); 0: 0.1 ln(rope_factor) + 1 of yarn, and the root "
+                     "of 1 + ln(rope_factor) / ln(rope_original_context) of longrope."),
+      factors_option("rope_short_factors", "up to rope_original_context tokens"),
+      factors_option("rope_long_factors", "longer than that"),
       size_number("local_rope_base", "Base of the rotary angles in blocks with the window, which are not stretched",
                   1e12, "rope_base"),
       size_option("no_rope_every", "Every so many blocks, one has no rotary positions; 0: the size's, none for custom.",
@@ -282,6 +323,7 @@ Settings settings_from(const Options& options) {
   settings.residual_dropout = options.number("residual_dropout");
   settings.documents = options.boolean("documents");
   require_consistent(settings);
+  override_longrope(options, settings);
   return settings;
 }
 

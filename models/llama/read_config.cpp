@@ -196,16 +196,11 @@ class OptionsReader {
     copy_number("rope_base", config_.has_value(rope("rope_theta")) ? rope("rope_theta") : "rope_theta",
                 type_.defaults.rope_base);
     read_local_rope();
-    config_.require(rope("partial_rotary_factor"), OptionValue(1.0));
-    config_.require("partial_rotary_factor", OptionValue(1.0));
-    const std::string key = rope(config_.has_value(rope("rope_type")) ? "rope_type" : "type");
-    const std::string type = config_.word(key, "default");
+    read_rope_fraction();
+    const std::string type = rope_type();
     set("rope_scaling", OptionValue(type == "default" ? std::string("none") : type));
     if (type == "default") return;
-    if (type != "linear" && type != "llama3" && type != "yarn") {
-      throw OptionError(key, "found \"" + type + "\"; accepted: \"default\", \"linear\", \"llama3\", \"yarn\"");
-    }
-    copy_number("rope_factor", rope("factor"));
+    if (type != "longrope" || config_.has_value(rope("factor"))) copy_number("rope_factor", rope("factor"));
     if (type == "linear") return;
     // Transformers prefers the field of the file to the one of the rotary positions.
     const std::string original = "original_max_position_embeddings";
@@ -216,12 +211,45 @@ class OptionsReader {
       copy_number("rope_high_freq_factor", rope("high_freq_factor"));
       return;
     }
+    if (config_.has_value(rope("attention_factor"))) copy_number("rope_attention_factor", rope("attention_factor"));
+    type == "yarn" ? read_yarn() : read_longrope();
+  }
+
+  /// The kind of scaling in the words of the option, but for "default".
+  [[nodiscard]] std::string rope_type() const {
+    const std::string key = rope(config_.has_value(rope("rope_type")) ? "rope_type" : "type");
+    std::string type = config_.word(key, "default");
+    // In transformers, a Phi-3 has no other scaling, and older files have other names for it.
+    if (type_.only_longrope && (type == "su" || type == "yarn")) type = "longrope";
+    std::vector<std::string> accepted{"default", "longrope"};
+    if (!type_.only_longrope) accepted = {"default", "linear", "llama3", "yarn", "longrope"};
+    if (std::find(accepted.begin(), accepted.end(), type) != accepted.end()) return type;
+    throw OptionError(key, "found \"" + type + "\"; accepted: \"" + join(accepted, "\", \"") + '"');
+  }
+
+  void read_rope_fraction() {
+    const std::string name = "partial_rotary_factor";
+    const std::string field = config_.has_value(rope(name)) ? rope(name) : name;
+    if (type_.partial_rope) return copy_number("rope_fraction", field, 1.0);
+    config_.require(field, OptionValue(1.0));
+  }
+
+  void read_longrope() {
+    for (const auto& [option, field] :
+         {std::pair{"rope_short_factors", "short_factor"}, std::pair{"rope_long_factors", "long_factor"}}) {
+      const auto found = config_.values().find(rope(field));
+      const bool has_value = found != config_.values().end() && found->second;
+      const auto* factors = has_value ? std::get_if<std::vector<double>>(&*found->second) : nullptr;
+      if (factors == nullptr) throw OptionError(rope(field), "is no list of numbers; accepted: one for each angle");
+      set(option, OptionValue(*factors));
+    }
+  }
+
+  void read_yarn() {
     copy_number("rope_beta_fast", rope("beta_fast"), 32.0);
     copy_number("rope_beta_slow", rope("beta_slow"), 1.0);
     config_.require(rope("truncate"), OptionValue(true));
-    if (config_.has_value(rope("attention_factor"))) {
-      return copy_number("rope_attention_factor", rope("attention_factor"));
-    }
+    if (config_.has_value(rope("attention_factor"))) return;
     for (const char* scale : {"mscale", "mscale_all_dim"}) {
       if (!config_.has_value(rope(scale))) continue;
       throw OptionError(rope(scale), "found one; accepted: none, or a field attention_factor");

@@ -25,18 +25,22 @@ void write_rope(const models::Rope& rope, HuggingFaceFields& config) {
   const auto set = [&](const std::string& field, OptionValue value) { config.set("rope_scaling." + field, value); };
   if (scaling.kind == RopeScaling::Kind::none) return config.set_null("rope_scaling");
   set("factor", OptionValue(scaling.factor));
-  if (scaling.kind == RopeScaling::Kind::linear) return set("rope_type", OptionValue(std::string("linear")));
+  set("rope_type", OptionValue(word_of(scaling.kind)));
+  if (scaling.kind == RopeScaling::Kind::linear) return;
   set("original_max_position_embeddings", integral(scaling.original_context));
   if (scaling.kind == RopeScaling::Kind::llama3) {
-    set("rope_type", OptionValue(std::string("llama3")));
     set("low_freq_factor", OptionValue(scaling.low_freq_factor));
     set("high_freq_factor", OptionValue(scaling.high_freq_factor));
     return;
   }
-  set("rope_type", OptionValue(std::string("yarn")));
+  if (scaling.attention_factor > 0) set("attention_factor", OptionValue(scaling.attention_factor));
+  if (scaling.kind == RopeScaling::Kind::longrope) {
+    set("short_factor", OptionValue(scaling.short_factors));
+    set("long_factor", OptionValue(scaling.long_factors));
+    return;
+  }
   set("beta_fast", OptionValue(scaling.beta_fast));
   set("beta_slow", OptionValue(scaling.beta_slow));
-  if (scaling.attention_factor > 0) set("attention_factor", OptionValue(scaling.attention_factor));
 }
 
 void write_layer_types(const Settings& settings, HuggingFaceFields& config) {
@@ -131,6 +135,11 @@ HuggingFaceFields write_config(const Settings& settings, const ModelType& type, 
   write_activation(settings, type, config);
   write_factors(settings, type, config);
   write_rope(settings.rope, config);
+  if (type.partial_rope) config.set("partial_rotary_factor", OptionValue(settings.rope.fraction));
+  if (type.only_longrope && settings.rope.scaling.kind == RopeScaling::Kind::longrope) {
+    // Transformers reads this field of such a model, not the one of the rotary positions.
+    config.set("original_max_position_embeddings", integral(settings.rope.scaling.original_context));
+  }
   if (type.local_rope) config.set("rope_local_base_freq", OptionValue(settings.local_rope_base));
   if (type.no_rope) config.set("no_rope_layer_interval", OptionValue(settings.no_rope_every));
   write_window(settings, type, config);

@@ -32,6 +32,8 @@ GROUPED = dict(SIZES, num_key_value_heads=2)
 TIED = dict(GROUPED, tie_word_embeddings=True)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
+LONGROPE = dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.5, 2.0, 3.0],
+                long_factor=[1.0, 2.0, 4.0, 9.0])
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=8)
 GPT2 = dict(vocab_size=VOCAB, n_embd=32, n_layer=2, n_head=4, n_positions=CONTEXT, bos_token_id=1, eos_token_id=2,
             resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
@@ -85,6 +87,17 @@ MODELS = {
     "phi3": (transformers.Phi3ForCausalLM, transformers.Phi3Config(**GROUPED)),
     "phi3_window": (transformers.Phi3ForCausalLM,
                     transformers.Phi3Config(**SIZES, sliding_window=5)),
+    "phi3_longrope": (transformers.Phi3ForCausalLM,
+                      transformers.Phi3Config(**GROUPED, original_max_position_embeddings=16, **rotary(LONGROPE))),
+    "phi3_longrope_short": (transformers.Phi3ForCausalLM,
+                            transformers.Phi3Config(**GROUPED, original_max_position_embeddings=32,
+                                                    **rotary(dict(LONGROPE, factor=4.0)))),
+    # A part of the features turns.
+    "phi3_partial": (transformers.Phi3ForCausalLM, transformers.Phi3Config(**GROUPED, partial_rotary_factor=0.5)),
+    "phi4_mini": (transformers.Phi3ForCausalLM,
+                  transformers.Phi3Config(**TIED, original_max_position_embeddings=16,
+                                          **rotary(dict(LONGROPE, short_factor=[1.0, 1.5, 2.0],
+                                                        long_factor=[1.0, 2.0, 5.0], partial_rotary_factor=0.75)))),
     "gemma": (transformers.GemmaForCausalLM, transformers.GemmaConfig(**TIED, head_dim=16)),
     "gemma2": (transformers.Gemma2ForCausalLM,
                transformers.Gemma2Config(**TIED, head_dim=16, query_pre_attn_scalar=24, sliding_window=5,

@@ -212,13 +212,16 @@ def compare_answers(folder, name, model, data):
     prompts = [[5, 9, 4], [30, 7, 7, 21, 6, 18, 3]]
     asked = [part for prompt in prompts for part in ("--prompt", " ".join(map(str, prompt)))]
     sizes = [part for override in overrides for part in ("--set", override)]
-    lines = strata("generate", folder / "imported", *asked, *sizes, "--tokens", TARGETS - 1, "--temperature", 0, "--json",
-                   "--no-cache")
-    for prompt, line in zip(prompts, lines.splitlines(), strict=True):
-        expected = model.generate(torch.tensor([prompt + [1]]), max_new_tokens=TARGETS - 1, do_sample=False,
-                                  use_cache=False)[0, 1:]
-        found = list(map(int, json.loads(line)["text"].split()))
-        check(found == expected.tolist(), f"{name} answers {prompt} by {found}, transformers by {expected.tolist()}")
+    # The second text gets a place of its own, the place of the first, or no cache.
+    for options in ([], ["--batch", 1], ["--no-cache"]):
+        lines = strata("generate", folder / "imported", *asked, *sizes, "--tokens", TARGETS - 1, "--temperature", 0,
+                       "--json", *options)
+        for prompt, line in zip(prompts, lines.splitlines(), strict=True):
+            expected = model.generate(torch.tensor([prompt + [1]]), max_new_tokens=TARGETS - 1, do_sample=False,
+                                      use_cache=False)[0, 1:]
+            found = list(map(int, json.loads(line)["text"].split()))
+            check(found == expected.tolist(),
+                  f"{name} {options} answers {prompt} by {found}, transformers by {expected.tolist()}")
     refusal = strata("generate", folder / "imported", *sizes, "--prompt", " ".join(["5"] * CONTEXT), "--no-cache", code=2)
     check(f"accepted: at most {CONTEXT}, the encoder's context" in refusal, f"{name}: {refusal}")
 

@@ -237,7 +237,8 @@ def test_coded_base(folder):
 
 
 # One of each kind of attention.
-GENERATING = ["qwen3", "smollm3", "olmo2", "granite", "phi3_window", "gemma", "gemma2", "gemma3"]
+GENERATING = ["qwen3", "smollm3", "olmo2", "granite", "phi3_window", "phi3_partial", "gemma", "gemma2",
+              "gemma3"]
 
 
 def test_generated_tokens(folder):

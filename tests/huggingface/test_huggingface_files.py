@@ -92,6 +92,9 @@ OLD_ROTARY_FIELDS = [
     ("linear", dict(type="linear", factor=2.0), {}),
     ("llama3", dict(LLAMA3_WITHOUT_CONTEXT, original_max_position_embeddings=16), {}),
     ("yarn", dict(type="yarn", factor=4.0, original_max_position_embeddings=8, attention_factor=1.25), {}),
+    ("phi3", dict(type="su", short_factor=LONGROPE["short_factor"], long_factor=LONGROPE["long_factor"],
+                  original_max_position_embeddings=16), dict(original_max_position_embeddings=16)),
+    ("phi3", None, dict(partial_rotary_factor=0.5)),
 ]
 
 
@@ -229,7 +232,12 @@ REFUSED_CONFIGS = [
     ("smollm3", dict(no_rope_layers=[1, 0]), "no_rope_layers: found other blocks"),
     ("smollm3", dict(use_sliding_window=True), "use_sliding_window: found true"),
     ("granite", dict(logits_scaling=0.0), "logits_scaling: found 0.000000; accepted: above 0"),
-    ("phi3", dict(rope_parameters=dict(rope_type="longrope")), 'rope_type: found "longrope"'),
+    ("phi3", dict(rope_parameters=dict(rope_type="linear", factor=2.0)), 'rope_type: found "linear"'),
+    ("phi3", dict(rope_parameters=dict(rope_type="longrope", short_factor=[1, 2])),
+     "rope_parameters.long_factor: is no list of numbers"),
+    ("phi3", dict(rope_parameters=dict(rope_type="longrope", short_factor=[1, 2], long_factor=[1, 2, 3, 4])),
+     "rope_short_factors: found 2 numbers; accepted: 4"),
+    ("phi3", dict(partial_rotary_factor=0.5, rope_parameters=None, num_attention_heads=16), "rope_fraction: found 1 features"),
     ("gemma2", dict(query_pre_attn_scalar=0), "query_pre_attn_scalar: found 0"),
     ("gemma2", dict(use_bidirectional_attention=True), "use_bidirectional_attention: found true"),
     ("gemma3", dict(model_type="gemma3"), 'model_type: found "gemma3"; accepted: bert, gpt2, llama, mistral'),
@@ -267,6 +275,10 @@ EXPORTED_TYPES = [
     ("residual_multiplier = 0.5\nattention_multiplier = 0.3", "granite"),
     ("norm_place = 'after'\nqk_norm = 'all_heads'", "olmo2"),
     ("model_type = 'phi3'\nwindow = 4", "phi3"),
+    ("model_type = 'phi3'\nrope_scaling = 'longrope'\nrope_original_context = 16\n"
+     "rope_short_factors = [1, 1, 1, 1.5]\nrope_long_factors = [1, 2, 3, 4]", "phi3"),
+    ("model_type = 'phi3'\nrope_scaling = 'linear'\nrope_factor = 2.0", "llama"),
+    ("rope_fraction = 0.5", "phi3"),
     (GEMMA, "gemma"),
     (GEMMA + "norm_place = 'both'\nattention_cap = 3.0\nattention_multiplier = 0.25", "gemma2"),
     (GEMMA + "norm_place = 'both'\nqk_norm = 'yes'\nwindow = 4\nglobal_every = 2\nlocal_rope_base = 100.0",

@@ -14,6 +14,8 @@ struct CachedVariant {
   std::int64_t window = 0;
   std::map<Dim, IndexMap, std::less<>> shards = {};
   Attributes scores = {};
+  /// Elements of a head of the bias. 0: there is none.
+  std::int64_t distances = 0;
 };
 
 OpCase cached_case(const CachedVariant& variant) {
@@ -28,10 +30,18 @@ OpCase cached_case(const CachedVariant& variant) {
   const CaseOperand cache{dims(kCacheDim, variant.key_heads)};
   Attributes attributes = variant.scores;
   attributes.set("window", variant.window);
+  std::vector<CaseOperand> operands = {query, key, key, {{"batch", "seq"}, Fill::cache_positions, DType::i32}};
+  DimSizes sizes = variant.sizes;
+  if (variant.distances > 0) {
+    Dims bias = variant.query_heads;
+    bias.emplace_back("distance");
+    sizes["distance"] = variant.distances;
+    operands.push_back({bias});
+  }
   return {.name = "cached_attention_" + variant.name,
           .op = "cached_attention",
-          .sizes = variant.sizes,
-          .operands = {query, key, key, {{"batch", "seq"}, Fill::cache_positions, DType::i32}},
+          .sizes = sizes,
+          .operands = operands,
           .attributes = attributes,
           .shards = variant.shards,
           .results = {query, cache, cache}};
@@ -57,6 +67,9 @@ std::vector<OpCase> cached_attention_cases() {
                                   {"token_window", token, {"heads"}, {"heads"}, 4},
                                   {"token_long", cached_sizes(3, 1, 700, 64)},
                                   {"token_capped", token, grouped, kv_heads, 4, {}, {{"scale", 0.7}, {"cap", 1.5}}},
+                                  {"token_bias", token, {"heads"}, {"heads"}, 0, {}, {{"scale", 1.0}}, 37},
+                                  {"few_bias_grouped_window", few, grouped, kv_heads, 6, {}, {}, 53},
+                                  {"many_bias", many, {"heads"}, {"heads"}, 0, {}, {}, 299},
                                   {"few", few},
                                   {"few_grouped_window", few, grouped, kv_heads, 6},
                                   {"few_sharded_heads", few, grouped, kv_heads, 0, {{"kv_heads", shard(2, 2, 1)}}},

@@ -158,10 +158,17 @@ std::vector<OpCase> rope_cases() {
   OpCase heads_first = forward;
   heads_first.name += "_heads_first";
   heads_first.operands[0].dims = {"batch", "heads", "seq", "head_dim"};
+  const auto partial = [](OpCase each, const std::string& name, std::int64_t pairs) {
+    each.name += name;
+    each.sizes["pair"] = pairs;
+    return each;
+  };
   std::vector<OpCase> cases;
-  for (const OpCase& each : {forward, of_samples, grouped, inverse, heads_first}) {
+  for (const OpCase& each : {forward, of_samples, grouped, inverse, heads_first, partial(forward, "_partial", 1)}) {
     append(cases, {each, with_in_place(each, 0), with_accumulate(each)});
   }
+  append(cases, {partial(with_sizes(forward, with_pairs(kEvenSizes), "_even"), "_partial", 4),
+                 partial(with_sizes(inverse, with_pairs(kLargeSizes), "_large"), "_partial", 5)});
   for (const OpCase& each : {forward, inverse}) {
     append(cases,
            {with_sizes(each, with_pairs(kLargeSizes), "_large"), with_sizes(each, with_pairs(kEvenSizes), "_even")});

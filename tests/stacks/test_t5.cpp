@@ -4,6 +4,7 @@
 #include "stack_row.hpp"
 #include "strata/error.hpp"
 #include "strata/registration.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::testing {
 namespace {
@@ -79,6 +80,31 @@ TEST_F(T5Model, GeneratesWithoutDataThatFits) {
   EXPECT_THROW((void)setup.compile(request), Error);
   request.outputs = {setup.generation().output};
   EXPECT_NO_THROW((void)setup.compile(request));
+}
+
+TEST_F(T5Model, CachedScoresHaveTheBitsOfTheWholeDecoder) {
+  host::RunConfiguration configuration = small_gpt2("", 8, 2);
+  configuration.device = {"device", "reference", {}};
+  for (const bool tied : {true, false}) {
+    configuration.model = {"model",
+                           "t5",
+                           {{"vocab", std::int64_t{16}},
+                            {"layers", std::int64_t{2}},
+                            {"heads", std::int64_t{2}},
+                            {"head_dim", std::int64_t{4}},
+                            {"embed", std::int64_t{8}},
+                            {"ffn", std::int64_t{12}},
+                            {"context", std::int64_t{9}},
+                            {"target_context", std::int64_t{7}},
+                            {"buckets", std::int64_t{4}},
+                            {"max_distance", std::int64_t{4}},
+                            {"tied", tied}}};
+    host::RunSetup setup = host::prepare(configuration, plugins_);
+    setup.float_type = DType::f64;
+    const host::GenerationVerification found = host::verify_generation(setup);
+    EXPECT_EQ(found.missing, "");
+    EXPECT_EQ(found.difference, 0);
+  }
 }
 
 TEST_F(T5Model, RefusesBucketsThatDoNotFit) {

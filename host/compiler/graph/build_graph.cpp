@@ -136,6 +136,12 @@ std::set<Value> read_values(const Graph& graph) {
   return values;
 }
 
+void drop_unread_parameters(Graph& graph) {
+  const std::set<Value> read = read_values(graph);
+  std::erase_if(graph.parameters, [&](const Parameter& each) { return !read.contains(each.value); });
+  graph.remove_dead_nodes();
+}
+
 Graph build_forward_graph(const CompileRequest& request, std::int64_t samples) {
   return GraphBuild(request, samples).forward().graph;
 }

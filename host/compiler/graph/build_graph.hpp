@@ -30,4 +30,8 @@ struct BuiltGraph {
 /// The values that nodes of the graph read.
 [[nodiscard]] std::set<Value> read_values(const Graph& graph);
 
+/// Removes the parameters that no node reads. Strategies choose types by the readers of parameters, and these have
+/// none.
+void drop_unread_parameters(Graph& graph);
+
 }  // namespace strata::host

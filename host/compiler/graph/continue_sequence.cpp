@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/graph/build_graph.hpp"
+#include "compiler/graph/source_values.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -77,7 +78,8 @@ class Continuer {
     graph_.replace_nodes(std::move(placed));
     if (continuation_.fills_only) keep_caches();
     graph_.remove_dead_nodes();
-    if (continuation_.fills_only) drop_unused_parameters();
+    // Those behind the last cache.
+    if (continuation_.fills_only) drop_unread_parameters(graph_);
   }
 
  private:
@@ -105,13 +107,16 @@ class Continuer {
       order_.push_back(id);
       return;
     }
+    // A copy, because the rule appends nodes.
+    const Node node(graph_.node(id));
+    // A node that is replaced need not fit the new positions, as the bias of attention does not.
+    if (registry_.get(node.op).continuation() && mixes_positions(node)) return continue_node(node);
     infer(graph_.node(id));
     if (mixes_positions(graph_.node(id))) {
-      // A copy, because the rule appends nodes.
-      continue_node(Node(graph_.node(id)));
-    } else {
-      order_.push_back(id);
+      refuse_continuation("op " + node.op + " '" + node.name +
+                          "' mixes positions and does not say how it is continued");
     }
+    order_.push_back(id);
   }
 
   void type_input(Node& input) const {
@@ -119,7 +124,9 @@ class Continuer {
     TensorType& type = input.results.front();
     if (find_dim(type.dims, sequence_) < 0) return;
     if (input.name == known.positions && !known.positions.empty()) type.dims = {"batch", sequence_};
-    if (input.name == known.input || input.name == known.positions || input.name == known.documents) return;
+    for (const std::string& name : {known.input, known.positions, known.documents, known.mask}) {
+      if (input.name == name) return;
+    }
     refuse_continuation("the model reads the input '" + input.name +
                         "' along the sequence; accepted: the inputs that its generation names");
   }
@@ -156,13 +163,8 @@ class Continuer {
   }
 
   void continue_node(const Node& node) {
-    const ContinuationRule rule = registry_.get(node.op).continuation();
-    if (!rule) {
-      refuse_continuation("op " + node.op + " '" + node.name +
-                          "' mixes positions and does not say how it is continued");
-    }
     Replacement replacement(graph_, registry_, node, sequence_, positions_);
-    rule(replacement);
+    registry_.get(node.op).continuation()(replacement);
     order_.insert(order_.end(), replacement.emitted.begin(), replacement.emitted.end());
     for (const auto& [from, to] : replacement.replacements) graph_.replace_uses(from, to);
   }
@@ -181,18 +183,6 @@ class Continuer {
     if (graph_.sinks.empty()) refuse_continuation("no op of the model keeps anything of earlier positions");
   }
 
-  /// Drops the parameters behind the last cache. Strategies choose types by the readers of parameters, and these have
-  /// none.
-  void drop_unused_parameters() {
-    const std::set<Value> read = read_values(graph_);
-    std::vector<Node> kept;
-    for (const Node& node : graph_.nodes()) {
-      if (!node.is_parameter() || read.contains({node.id, 0})) kept.push_back(node);
-    }
-    std::erase_if(graph_.parameters, [&](const Parameter& each) { return !read.contains(each.value); });
-    graph_.replace_nodes(std::move(kept));
-  }
-
   Graph& graph_;
   const OpRegistry& registry_;
   const SequenceContinuation& continuation_;
@@ -205,6 +195,8 @@ class Continuer {
 }  // namespace
 
 void continue_sequence(Graph& graph, const OpRegistry& registry, const SequenceContinuation& continuation) {
+  if (continuation.reads_source) return keep_source_values(graph, continuation.generation);
+  if (continuation.generation.source) take_source_values(graph, continuation.generation);
   Continuer(graph, registry, continuation).run();
 }
 

@@ -17,6 +17,8 @@ struct SequenceContinuation {
   std::int64_t capacity = 1;
   /// True: the graph only fills the caches, and its outputs are those of the ops that keep something.
   bool fills_only = false;
+  /// True: the graph computes the source values only (take_source_values()), from a source.
+  bool reads_source = false;
 };
 
 /// The input that a continued graph has besides those of the model, i32 [batch sequence]: the position of each new
@@ -25,7 +27,8 @@ inline constexpr const char* kCachePositions = "cache_positions";
 
 /// Rewrites an evaluation graph so that one step computes `continuation.positions` new positions of every text. An op
 /// that mixes positions replaces itself (OpDefinition::continuation). Texts are at different positions, so the input of
-/// positions gets the dimension "batch". \throws ConfigurationError that names what cannot be continued.
+/// positions gets the dimension "batch". If the model reads a source, the graph gets its source values as constants.
+/// \throws ConfigurationError that names what cannot be continued.
 void continue_sequence(Graph& graph, const OpRegistry& registry, const SequenceContinuation& continuation);
 
 }  // namespace strata::host

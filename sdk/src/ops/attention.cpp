@@ -225,16 +225,14 @@ class Attention final : public AttentionOp {
       throw ConfigurationError("op attention '" + node.name +
                                "' is not causal, so every new token changes all results");
     }
-    if (has_bias(node, kOperands)) {
-      throw ConfigurationError("op attention '" + node.name + "' has a bias, which generation does not compute");
-    }
     Attributes attributes{{"window", window_of(node)}};
     for (const char* name : {"scale", "cap"}) {
       if (node.attributes.has(name)) attributes.set(name, node.attributes.number(name));
     }
-    const auto results = context.emit(
-        "cached_attention", {node.operands[0], node.operands[1], node.operands[2], context.positions()}, attributes);
-    context.replace(0, results[0]);
+    std::vector<Value> operands(node.operands.begin(), node.operands.begin() + kOperands);
+    operands.push_back(context.positions());
+    if (has_bias(node, kOperands)) operands.push_back(node.operands[kOperands]);
+    context.replace(0, context.emit("cached_attention", std::move(operands), attributes)[0]);
   }
 
   static constexpr int kOperands = 3;
@@ -249,14 +247,17 @@ class CachedAttention final : public AttentionOp {
                     "[batch cache_seq kv_heads… head_dim]: writes k and v of every row to its position of the caches, "
                     "then attends to all positions of the caches up to that of the query, or with the attribute window "
                     "to so many of them (0: all). A row of position -1 is padding: o = 0, and the caches stay as they "
-                    "are. Fewer heads of k and v: grouped queries. scale and cap: as for attention.") {}
+                    "are. Fewer heads of k and v: grouped queries. scale and cap: as for attention. One more operand, "
+                    "bias [heads… distance]: is added to the scores, its middle element to that of the query's own "
+                    "position, and the element d before it to that of a key d positions before.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 4);
+    const auto types = operand_types(graph, node, has_bias(node, kOperands) ? kOperands + 1 : kOperands);
     require_queries_and_keys(types, node);
     require_scores(node);
     require_window(node);
     require_same(types[3], {{"batch", types[0].dims[1]}, DType::i32}, node);
+    if (has_bias(node, kOperands)) require_cached_bias(graph, node);
     const TensorType cache{with_positions(types[1].dims, kCacheDim), types[1].dtype};
     return {types[0], cache, cache};
   }
@@ -264,13 +265,14 @@ class CachedAttention final : public AttentionOp {
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
     IterationSpace space = OpDefinition::iteration(graph, node);
     space.whole = {space.operands[0][1], kCacheDim, "head_dim"};
+    if (has_bias(node, kOperands)) space.whole.insert(space.operands[kOperands].back());
     return space;
   }
 
   bool reads_result(int result) const override { return result > 0; }
   bool keeps_result(int result) const override { return result > 0; }
   OperandPrecision operand_precision(int operand) const override {
-    return operand < 3 ? OperandPrecision::low : OperandPrecision::unchanged;
+    return operand == kPositions ? OperandPrecision::unchanged : OperandPrecision::low;
   }
 
   Cost cost(const Graph& graph, const Node& node) const override {
@@ -280,6 +282,23 @@ class CachedAttention final : public AttentionOp {
     cost.flops *= static_cast<double>(graph.sizes.at(kCacheDim)) / 2;
     return cost;
   }
+
+ private:
+  static void require_cached_bias(const Graph& graph, const Node& node) {
+    require(!node.attributes.has("cap") || node.attributes.number("cap") == 0, node, "cannot have a bias and a cap");
+    const TensorType& q = graph.type(node.operands[0]);
+    const TensorType& bias = graph.type(node.operands[kOperands]);
+    const std::int64_t fewest = 2 * graph.sizes.at(kCacheDim) - 1;
+    const std::int64_t distances = bias.dims.empty() ? 0 : graph.shape(node.operands[kOperands]).back();
+    require(bias.dtype == q.dtype && !bias.dims.empty() && without_last(bias.dims) == head_dims(q.dims) &&
+                distances % 2 == 1 && distances >= fewest,
+            node,
+            "a bias is [" + join(head_dims(q.dims)) + " distance] with an odd number of at least " +
+                std::to_string(fewest) + " distances, found " + to_string(bias) + " with " + std::to_string(distances));
+  }
+
+  static constexpr int kPositions = 3;
+  static constexpr int kOperands = 4;
 };
 
 class AttentionGradient final : public AttentionOp {

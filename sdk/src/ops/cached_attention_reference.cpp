@@ -19,9 +19,14 @@ struct CachedShape {
         heads(elements(op.operands[0]) / (batch * positions * width)),
         kv_heads(elements(op.operands[1]) / (batch * positions * width)),
         window(op.attributes.integer("window")),
+        distances(op.operands.size() > kBias ? columns(op.operands[kBias]) : 0),
         scores(attention_scores(op)) {}
 
+  static constexpr std::size_t kBias = 4;
+
   std::int64_t batch, positions, capacity, width, heads, kv_heads, window;
+  /// Elements of a head of the bias. 0: there is no bias.
+  std::int64_t distances;
   AttentionScores scores;
 };
 
@@ -45,12 +50,16 @@ void attend(const Launch& launch, const CachedShape& shape, std::int64_t b, std:
   const Reader q = launch.operand(0);
   const Writer keys = launch.result(1);
   const Writer values = launch.result(2);
+  const auto bias = [&](std::int64_t k) {
+    if (shape.distances == 0) return 0.0;
+    return launch.operand(CachedShape::kBias)[h * shape.distances + shape.distances / 2 + k - position];
+  };
   double* scores = launch.workspace();
   double largest = -std::numeric_limits<double>::infinity();
   for (std::int64_t k = first; k <= position; ++k) {
     double product = 0.0;
     for (std::int64_t j = 0; j < shape.width; ++j) product += q[query + j] * keys.get(cached(k) + j);
-    scores[k] = shape.scores.of(product);
+    scores[k] = shape.scores.of(product) + bias(k);
     largest = std::max(largest, scores[k]);
   }
   double sum = 0.0;
@@ -95,8 +104,10 @@ std::int64_t cached_attention_workspace(const OpInstance& op) {
 }  // namespace
 
 void register_cached_attention_reference(Registration& registration) {
-  registration.add(reference::kernel(
-      {"cached_attention", "rrri", "rrr", prepare_cached_attention, false, cached_attention_workspace}));
+  for (const char* operands : {"rrri", "rrrir"}) {
+    registration.add(reference::kernel(
+        {"cached_attention", operands, "rrr", prepare_cached_attention, false, cached_attention_workspace}));
+  }
 }
 
 }  // namespace strata::ops

@@ -8,9 +8,10 @@ class Rope final : public NamedOp {
   Rope()
       : NamedOp("rope",
                 "x […  D], cos and sin [P R], positions […] i32 -> […  D]: rotates the features i and i + R of the "
-                "last dim, of size D = 2 R, by the angle whose cosine and sine stand in row positions, column i; by "
-                "the opposite angle with the attribute inverse. The dims of positions are an ordered subset of those "
-                "of x. A position without a row rotates nothing. Su et al., \"RoFormer\", 2021.") {}
+                "last dim by the angle whose cosine and sine stand in row positions, column i; by the opposite angle "
+                "with the attribute inverse. Features from 2 R on stay as they are. The dims of positions are an "
+                "ordered subset of those of x. A position without a row rotates nothing. Su et al., \"RoFormer\", "
+                "2021.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 4);
@@ -25,8 +26,8 @@ class Rope final : public NamedOp {
             "positions are i32 over dims of x without the last, found " + to_string(types[3]));
     const std::int64_t features = graph.sizes.at(x.dims.back());
     const std::int64_t pairs = graph.sizes.at(types[1].dims[1]);
-    require(features == 2 * pairs, node,
-            std::to_string(features) + " features need " + std::to_string((features + 1) / 2) + " angles, found " +
+    require(2 * pairs <= features, node,
+            std::to_string(features) + " features take at most " + std::to_string(features / 2) + " angles, found " +
                 std::to_string(pairs));
     static_cast<void>(node.attributes.flag("inverse"));
     return {x};
@@ -34,7 +35,7 @@ class Rope final : public NamedOp {
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
     IterationSpace space = OpDefinition::iteration(graph, node);
-    // A feature's partner is half the dim away, and any position may occur.
+    // A feature's partner is somewhere else in the dim, and any position may occur.
     space.whole = {space.operands[0].back(), space.operands[1][0], space.operands[1][1]};
     space.partial_operands = {0};
     return space;
@@ -78,11 +79,12 @@ Work prepare_rope(const OpInstance& op) {
     const Reader positions = launch.operand(3);
     const Writer y = launch.result(0);
     const std::int64_t pairs = columns(launch.op().operands[1]);
+    const std::int64_t features = columns(launch.op().operands[0]);
     for (std::int64_t row = 0; row < element_count(row_shape); ++row) {
       const auto position = static_cast<std::int64_t>(positions[offset(row, row_shape, strides)]);
       const bool turns = position >= 0 && position < rows(launch.op().operands[1]);
       for (std::int64_t pair = 0; pair < pairs; ++pair) {
-        const std::int64_t first = row * 2 * pairs + pair;
+        const std::int64_t first = row * features + pair;
         const std::int64_t second = first + pairs;
         const double c = turns ? cos[position * pairs + pair] : 1;
         const double s = turns ? direction * sin[position * pairs + pair] : 0;
@@ -92,6 +94,7 @@ Work prepare_rope(const OpInstance& op) {
         y.set(first, a * c - b * s);
         y.set(second, a * s + b * c);
       }
+      for (std::int64_t i = row * features + 2 * pairs; i < (row + 1) * features; ++i) y.set(i, x[i]);
     }
   };
 }

@@ -37,6 +37,8 @@ struct CachedAttentionShape {
   std::int64_t window = 0;
   float scale = 1.0F;
   float cap = 0.0F;  ///< scores are bent to stay within ± cap; 0: they are not
+  /// Elements of a head of the bias, of which the middle one is that of a query's own position. 0: there is no bias.
+  std::int64_t distances = 0;
 };
 
 /// Attention of new positions to the keys and values that are cached.
@@ -45,9 +47,9 @@ struct CachedAttentionKernels {
   /// Copies row (text, i) of x[texts, positions, row] to row (text, where[text, i]) of the cache. Skips rows at -1.
   void (*keep)(const CachedAttentionShape& shape, const std::int32_t* where, const T* x, T* cache, int threads);
   std::int64_t (*workspace_bytes)(const CachedAttentionShape& shape, int threads);
-  /// Writes o. Its rows at -1 are 0. `workspace` has workspace_bytes() bytes.
+  /// Writes o. Its rows at -1 are 0. `bias`[heads, distances]. `workspace` has workspace_bytes() bytes.
   void (*attend)(const CachedAttentionShape& shape, const std::int32_t* where, const T* q, const T* k_cache,
-                 const T* v_cache, T* o, void* workspace, int threads);
+                 const T* v_cache, const T* bias, T* o, void* workspace, int threads);
 };
 
 STRATA_CPU_KERNEL_FAMILY(ByElement<CachedAttentionKernels>, cached_attention_kernels);

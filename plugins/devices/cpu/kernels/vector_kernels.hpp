@@ -174,6 +174,8 @@ struct RotaryAngles {
   const float* sin = nullptr;
   std::int64_t table_rows = 0;
   std::int64_t pairs = 0;
+  /// Features of a row. Those behind the pairs are copied.
+  std::int64_t features = 0;
   /// 1, or -1 for the opposite angles.
   float direction = 1;
 };

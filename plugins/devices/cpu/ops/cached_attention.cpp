@@ -10,6 +10,9 @@ namespace {
 /// New positions of a text from which tiles of queries pay.
 constexpr std::int64_t kTiledPositions = 8;
 
+/// The operand that holds the bias, if there is one.
+constexpr std::size_t kBias = 4;
+
 CachedAttentionShape cached_shape(const OpInstance& op) {
   CachedAttentionShape shape;
   shape.texts = op.operands[0].shape[0];
@@ -21,6 +24,7 @@ CachedAttentionShape cached_shape(const OpInstance& op) {
   shape.window = op.attributes.integer("window");
   shape.scale = static_cast<float>(attention_scores(op).scale);
   shape.cap = static_cast<float>(attention_scores(op).cap);
+  if (op.operands.size() > kBias) shape.distances = columns(op.operands[kBias]);
   return shape;
 }
 
@@ -68,7 +72,7 @@ class CachedAttention {
         tiles_(attention_kernels(environment.instruction_set()).of<T>()),
         shape_(cached_shape(op)),
         threads_(environment.threads()) {
-    if (shape_.positions < kTiledPositions) {
+    if (!takes_tiles()) {
       static_cast<void>(workspace_.reserve(kernels_.workspace_bytes(shape_, threads_)));
       return;
     }
@@ -83,7 +87,7 @@ class CachedAttention {
     const std::int32_t* where = in<std::int32_t>(arguments, 3);
     kernels_.keep(shape_, where, in<T>(arguments, 1), out<T>(arguments, 1), threads_);
     kernels_.keep(shape_, where, in<T>(arguments, 2), out<T>(arguments, 2), threads_);
-    if (shape_.positions < kTiledPositions) return attend(arguments, 0, shape_.texts);
+    if (!takes_tiles()) return attend(arguments, 0, shape_.texts);
     for (std::int64_t text = 0; text < shape_.texts; ++text) {
       const std::int64_t count = count_if_contiguous(where + text * shape_.positions, shape_.positions);
       if (count < kTiledPositions) {
@@ -95,6 +99,8 @@ class CachedAttention {
   }
 
  private:
+  /// Tiles have no bias of this form.
+  [[nodiscard]] bool takes_tiles() const { return shape_.positions >= kTiledPositions && shape_.distances == 0; }
   [[nodiscard]] std::int64_t query_size() const { return shape_.positions * shape_.heads * shape_.head_dim; }
   [[nodiscard]] std::int64_t cache_size() const { return shape_.capacity * shape_.kv_heads * shape_.head_dim; }
 
@@ -103,8 +109,9 @@ class CachedAttention {
     shape.texts = texts;
     kernels_.attend(shape, in<std::int32_t>(arguments, 3) + first * shape_.positions,
                     in<T>(arguments, 0) + first * query_size(), out<T>(arguments, 1) + first * cache_size(),
-                    out<T>(arguments, 2) + first * cache_size(), out<T>(arguments, 0) + first * query_size(),
-                    arguments.workspace, threads_);
+                    out<T>(arguments, 2) + first * cache_size(),
+                    shape_.distances == 0 ? nullptr : in<T>(arguments, kBias),
+                    out<T>(arguments, 0) + first * query_size(), arguments.workspace, threads_);
   }
 
   void attend_in_tiles(const KernelArguments& arguments, std::int64_t text, std::int64_t first,
@@ -136,7 +143,9 @@ PreparedKernel prepare_cached_attention(const OpInstance& op, const CpuEnvironme
 }  // namespace
 
 void register_cached_attention(Registration& registration) {
-  registration.add(kernel({"cached_attention", "ttti", "ttt", prepare_cached_attention}));
+  for (const char* operands : {"ttti", "tttit"}) {
+    registration.add(kernel({"cached_attention", operands, "ttt", prepare_cached_attention}));
+  }
 }
 
 }  // namespace strata::cpu

@@ -21,6 +21,7 @@ PreparedKernel prepare_rope(const OpInstance& op, const CpuEnvironment& environm
     const RotaryAngles shape{.rows = devices::broadcast_shape(rows_of(op.operands[0]), op.operands[3]),
                              .table_rows = rows(op.operands[1]),
                              .pairs = columns(op.operands[1]),
+                             .features = columns(op.operands[0]),
                              .direction = op.attributes.flag("inverse") ? -1.0F : 1.0F};
     return {[=, height = rows(op.operands[0]), accumulate = op.accumulate,
              threads = environment.threads()](const KernelArguments& arguments) {

@@ -17,6 +17,8 @@ inline constexpr int kCachedThreads = kCachedWarps * kWarpSize;
 inline constexpr int kCachedColumns = 8;
 /// The widest head.
 inline constexpr int kCachedWidth = kCachedColumns * kWarpSize;
+/// The operand that holds the bias, if there is one.
+inline constexpr std::size_t kCachedBias = 4;
 
 /// q and o[texts, positions, heads, head_dim], k and v[texts, positions, kv_heads, head_dim], caches[texts, capacity,
 /// kv_heads, head_dim].
@@ -29,6 +31,8 @@ struct CachedAttentionShape {
   int head_dim = 0;
   /// Positions that a query sees, its own included. 0: all up to its own.
   std::int64_t window = 0;
+  /// Elements of a head of the bias, of which the middle one is that of a query's own position. 0: there is no bias.
+  std::int64_t distances = 0;
   AttentionScores scores;
 };
 
@@ -78,11 +82,11 @@ struct CachedSum {
   }
 };
 
-/// Grid: rows, heads.
+/// bias[heads, distances]. Grid: rows, heads.
 template <class T>
 __global__ void __launch_bounds__(kCachedThreads)
     cached_attention_rows(CachedAttentionShape shape, const std::int32_t* where, const T* q, const T* k_cache,
-                          const T* v_cache, T* o) {
+                          const T* v_cache, const T* bias, T* o) {
   using V = Accumulate<T>;
   using Columns = CachedSum<V>;
   __shared__ V largest_of_warp[kCachedWarps];
@@ -121,8 +125,14 @@ __global__ void __launch_bounds__(kCachedThreads)
       load_run<1>(k_cache + head_at + key * stride + column, x);
       product += query[slot] * x[0];
     });
-    const V score = warp_sum(product);
-    own.add(cap == 0 ? score : soft_cap(score, cap), v_cache + head_at + key * stride, shape.head_dim);
+    V score = warp_sum(product);
+    if (cap != 0) score = soft_cap(score, cap);
+    if (shape.distances != 0) {
+      V added[1];
+      load_run<1>(bias + head * shape.distances + shape.distances / 2 + key - position, added);
+      score += added[0];
+    }
+    own.add(score, v_cache + head_at + key * stride, shape.head_dim);
   }
 
   if (threadIdx.x % kWarpSize == 0) {
@@ -160,6 +170,7 @@ CachedAttentionShape cached_shape(const OpInstance& op) {
   shape.heads = static_cast<int>(elements(op.operands[0]) / (shape.rows * shape.head_dim));
   shape.kv_heads = static_cast<int>(elements(op.operands[1]) / (shape.rows * shape.head_dim));
   shape.window = op.attributes.integer("window");
+  if (op.operands.size() > kCachedBias) shape.distances = columns(op.operands[kCachedBias]);
   shape.scores = attention_scores(op);
   return shape;
 }
@@ -187,7 +198,8 @@ PreparedKernel prepare_cached_attention(const OpInstance& op, const CudaEnvironm
              in<T>(arguments, 1), in<T>(arguments, 2), k_cache, v_cache);
       launch(cached_attention_rows<T>, {.grid = {rows, static_cast<unsigned>(shape.heads)}, .block = {kCachedThreads}},
              arguments.stream, shape, where, in<T>(arguments, 0), static_cast<const T*>(k_cache),
-             static_cast<const T*>(v_cache), out<T>(arguments, 0));
+             static_cast<const T*>(v_cache), shape.distances == 0 ? nullptr : in<T>(arguments, kCachedBias),
+             out<T>(arguments, 0));
     }};
   });
 }
@@ -195,8 +207,10 @@ PreparedKernel prepare_cached_attention(const OpInstance& op, const CudaEnvironm
 }  // namespace
 
 void register_cached_attention(Registration& registration) {
-  registration.add(
-      kernel({"cached_attention", "ttti", "ttt", prepare_cached_attention, false, unsupported_cached_attention}));
+  for (const char* operands : {"ttti", "tttit"}) {
+    registration.add(
+        kernel({"cached_attention", operands, "ttt", prepare_cached_attention, false, unsupported_cached_attention}));
+  }
 }
 
 }  // namespace strata::cuda

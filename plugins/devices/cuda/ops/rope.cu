@@ -9,7 +9,7 @@ namespace strata::cuda {
 
 inline constexpr int kRopeThreads = 256;
 
-/// The rotary angles of the rows of x[rows, 2 · pairs].
+/// The rotary angles of the rows of x[rows, features].
 template <class V>
 struct RotaryAngles {
   /// Maps a row to its position.
@@ -20,29 +20,45 @@ struct RotaryAngles {
   const V* sin = nullptr;
   std::int64_t table_rows = 0;
   std::int64_t pairs = 0;
+  /// Features of a row. Those behind the pairs are copied.
+  std::int64_t features = 0;
   /// 1, or -1 for the opposite angles.
   V direction = 1;
 };
 
-/// Each thread rotates kWidth neighbouring pairs. y may alias x.
+/// Stores a run, or with `accumulate` adds it.
+template <int kWidth, class T, class V>
+__device__ __forceinline__ void put_run(T* y, V (&x)[kWidth], bool accumulate) {
+  if (accumulate) {
+    V before[kWidth];
+    load_run<kWidth>(y, before);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) x[i] += before[i];
+  }
+  store_run<kWidth>(y, x);
+}
+
+/// Each thread rotates kWidth neighbouring pairs, or copies as many features behind the pairs. y may alias x.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kRopeThreads)
     rotate_pairs(RotaryAngles<Accumulate<T>> angles, std::int64_t rows, const T* x, T* y, bool accumulate) {
   using V = Accumulate<T>;
   const std::int64_t index = (std::int64_t{blockIdx.x} * kRopeThreads + threadIdx.x) * kWidth;
-  const std::int64_t row = index / angles.pairs;
+  const std::int64_t indices = angles.features - angles.pairs;  // of pairs, and of the features behind them
+  const std::int64_t row = index / indices;
   if (row >= rows) return;
-  const std::int64_t pair = index - row * angles.pairs;
-  const std::int64_t position = angles.positions[angles.place(row)];
-  const bool turns = position >= 0 && position < angles.table_rows;
-  const std::int64_t low = row * 2 * angles.pairs + pair;
+  const std::int64_t pair = index - row * indices;
+  const std::int64_t low = row * angles.features + pair;
   const std::int64_t high = low + angles.pairs;
   V a[kWidth];
   V b[kWidth];
+  load_run<kWidth>(x + high, b);
+  if (pair >= angles.pairs) return put_run(y + high, b, accumulate);
+  load_run<kWidth>(x + low, a);
+  const std::int64_t position = angles.positions[angles.place(row)];
+  const bool turns = position >= 0 && position < angles.table_rows;
   V c[kWidth];
   V s[kWidth];
-  load_run<kWidth>(x + low, a);
-  load_run<kWidth>(x + high, b);
   if (turns) {
     load_run<kWidth>(angles.cos + position * angles.pairs + pair, c);
     load_run<kWidth>(angles.sin + position * angles.pairs + pair, s);
@@ -55,17 +71,8 @@ __global__ void __launch_bounds__(kRopeThreads)
     b[i] = a[i] * sine + b[i] * cosine;
     a[i] = turned;
   }
-  if (accumulate) {
-    V before[kWidth];
-    load_run<kWidth>(y + low, before);
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) a[i] += before[i];
-    load_run<kWidth>(y + high, before);
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) b[i] += before[i];
-  }
-  store_run<kWidth>(y + low, a);
-  store_run<kWidth>(y + high, b);
+  put_run(y + low, a, accumulate);
+  put_run(y + high, b, accumulate);
 }
 
 namespace {
@@ -86,6 +93,7 @@ PreparedKernel prepare_rope(const OpInstance& op, const CudaEnvironment& /*envir
     const RotaryAngles<V> shape{.place = part_index(devices::broadcast_shape(rows_of(op.operands[0]), op.operands[3])),
                                 .table_rows = rows(op.operands[1]),
                                 .pairs = columns(op.operands[1]),
+                                .features = columns(op.operands[0]),
                                 .direction = op.attributes.flag("inverse") ? V{-1} : V{1}};
     return {[=, height = rows(op.operands[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
       RotaryAngles<V> angles = shape;
@@ -95,10 +103,12 @@ PreparedKernel prepare_rope(const OpInstance& op, const CudaEnvironment& /*envir
       const T* x = in<T>(arguments, 0);
       T* y = out<T>(arguments, 0);
       const auto launch_pairs = [&]<int kWidth>() {
-        const Geometry geometry{{blocks_for(height * angles.pairs, kRopeThreads * kWidth)}, {kRopeThreads}};
+        const std::int64_t indices = height * (angles.features - angles.pairs);
+        const Geometry geometry{{blocks_for(indices, kRopeThreads * kWidth)}, {kRopeThreads}};
         launch(rotate_pairs<T, kWidth>, geometry, arguments.stream, angles, height, x, y, accumulate);
       };
-      const bool packed = angles.pairs % kPackedElements<T> == 0 && are_aligned(x, y, angles.cos, angles.sin);
+      const bool packed = angles.pairs % kPackedElements<T> == 0 && angles.features % kPackedElements<T> == 0 &&
+                          are_aligned(x, y, angles.cos, angles.sin);
       packed ? launch_pairs.template operator()<kPackedElements<T>>() : launch_pairs.template operator()<1>();
     }};
   });

@@ -64,10 +64,10 @@ float exponentials(std::int64_t count, float* scores) {
   return horizontal_sum(load(scores + whole, FirstLanes{count - whole})) + horizontal_sum(sums);
 }
 
-/// Attention of the query heads of one kv head at one position.
+/// Attention of the query heads of one kv head at one position. `bias`: that of these heads.
 template <class T>
 void attend_group(const CachedAttentionShape& shape, std::int64_t position, const T* q, const T* keys, const T* values,
-                  T* o, const GroupScratch& scratch) {
+                  const T* bias, T* o, const GroupScratch& scratch) {
   const std::int64_t dim = shape.head_dim;
   const std::int64_t stride = shape.kv_heads * dim;
   const std::int64_t first = shape.window > 0 ? larger(0, position - shape.window + 1) : 0;
@@ -84,6 +84,10 @@ void attend_group(const CachedAttentionShape& shape, std::int64_t position, cons
     float* probabilities = scratch.scores + g * shape.capacity;
     if (shape.cap != 0.0F) {
       map_range(0, count, probabilities, probabilities, [&](Float score) { return soft_cap(score, shape.cap); });
+    }
+    if (shape.distances != 0) {
+      const T* row = bias + g * shape.distances + shape.distances / 2 + first - position;
+      map_range(0, count, probabilities, row, probabilities, [](Float score, Float added) { return score + added; });
     }
     const float inverse = 1.0F / exponentials(count, probabilities);
     map_range(0, count, probabilities, probabilities, [inverse](Float x) { return x * inverse; });
@@ -103,16 +107,19 @@ std::int64_t group_workspace_bytes(const CachedAttentionShape& shape, int thread
 
 template <class T>
 void attend(const CachedAttentionShape& shape, const std::int32_t* where, const T* q, const T* k_cache,
-            const T* v_cache, T* o, void* workspace, int threads) {
-  const std::int64_t group_size = shape.heads / shape.kv_heads * shape.head_dim;
+            const T* v_cache, const T* bias, T* o, void* workspace, int threads) {
+  const std::int64_t group = shape.heads / shape.kv_heads;
+  const std::int64_t group_size = group * shape.head_dim;
   const std::int64_t text_size = shape.capacity * shape.kv_heads * shape.head_dim;
   parallel_tasks(threads, shape.texts * shape.positions * shape.kv_heads, [&](std::int64_t task, int thread) {
     const std::int64_t row = task / shape.kv_heads;
     if (where[row] < 0) {
       return map_range(0, group_size, q + task * group_size, o + task * group_size, [](Float) { return Float{}; });
     }
-    const std::int64_t head = row / shape.positions * text_size + task % shape.kv_heads * shape.head_dim;
-    attend_group(shape, where[row], q + task * group_size, k_cache + head, v_cache + head, o + task * group_size,
+    const std::int64_t kv_head = task % shape.kv_heads;
+    const std::int64_t head = row / shape.positions * text_size + kv_head * shape.head_dim;
+    attend_group(shape, where[row], q + task * group_size, k_cache + head, v_cache + head,
+                 bias + kv_head * group * shape.distances, o + task * group_size,
                  GroupScratch(shape, workspace, thread));
   });
 }

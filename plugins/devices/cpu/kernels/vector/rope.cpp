@@ -31,7 +31,8 @@ void copy_row(std::int64_t columns, const T* x, T* y, bool accumulate) {
 template <class T>
 void rotate(std::int64_t rows, const RotaryAngles& angles, const T* x, T* y, bool accumulate, int threads) {
   const MergedShape shape = merge(angles.rows);
-  const std::int64_t columns = 2 * angles.pairs;
+  const std::int64_t columns = angles.features;
+  const std::int64_t turned = 2 * angles.pairs;
   parallel_rows(threads, rows, columns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const std::int64_t outer = row / shape.columns();
@@ -44,6 +45,7 @@ void rotate(std::int64_t rows, const RotaryAngles& angles, const T* x, T* y, boo
       }
       rotate_row(angles.pairs, angles.cos + position * angles.pairs, angles.sin + position * angles.pairs,
                  angles.direction, x + element, y + element, accumulate);
+      copy_row(columns - turned, x + element + turned, y + element + turned, accumulate);
     }
   });
 }
