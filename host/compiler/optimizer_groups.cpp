@@ -31,8 +31,12 @@ std::vector<OptimizerState> states_of(const OptimizerGroup& group, const Paramet
       refuse(state, "; accepted: different names without '/', other than '" + std::string(kMasterState) + "' and '" +
                         kAverageState + "'");
     }
+    if (!state.dims && !state.is_of_whole) continue;
+    if (!has_own_bucket) {
+      const std::string what = state.is_of_whole ? " of a whole parameter" : " with dimensions of its own";
+      refuse(state, what + "; accepted: only if wants_own_bucket() is true");
+    }
     if (!state.dims) continue;
-    if (!has_own_bucket) refuse(state, " with dimensions of its own; accepted: only if wants_own_bucket() is true");
     for (const Dim& dim : *state.dims) {
       if (find_dim(parameter.dims, dim) >= 0) continue;
       refuse(state,

@@ -25,7 +25,9 @@ TensorStorage storage_of(const Program& program, const StoredParameter& paramete
   const bool is_piece = parameter.sharding && (buffer != parameter.value || parameter.sharding->values);
   TensorStorage storage{parameter.dims, is_piece ? parameter.sharding : std::nullopt};
   for (const auto& [name, dims] : parameter.state_dims) {
-    if (parameter.states.at(name) == buffer) storage = {dims, std::nullopt};
+    if (parameter.states.at(name) != buffer) continue;
+    const auto sharding = parameter.state_sharding.find(name);
+    storage = {dims, sharding == parameter.state_sharding.end() ? std::nullopt : std::optional(sharding->second)};
   }
   const std::vector<Axis>& unsynchronized = unsynchronized_axes(parameter, buffer);
   if (unsynchronized.empty()) return storage;
@@ -108,6 +110,7 @@ Shard shard_of(const Program& program, const StoredParameter& parameter, BufferI
 void clear_flat_buffers(const Program& program, const WriteSlice& write) {
   std::set<BufferId> buffers;
   for (const StoredParameter& parameter : program.parameters) {
+    for (const auto& [name, sharding] : parameter.state_sharding) buffers.insert(parameter.states.at(name));
     if (!parameter.sharding) continue;
     buffers.insert(program.root(parameter.value));
     for (const auto& [name, state] : parameter.states) buffers.insert(program.root(state));

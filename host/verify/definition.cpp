@@ -96,7 +96,8 @@ class DefinedOptimizer {
                           .states = states,
                           .learning_rate = context.learning_rate * group.lr_factor,
                           .weight_decay = parameter.decay ? group.weight_decay * context.weight_decay_factor : 0.0,
-                          .step = static_cast<std::int64_t>(context.step - context.skipped_steps) + 1};
+                          .step = static_cast<std::int64_t>(context.step - context.skipped_steps) + 1,
+                          .training_step = static_cast<std::int64_t>(context.step)};
     const std::size_t elements = values.size();
     const States before = states;
     call_plugin(group.origin, "define", [&] { group.optimizer->define(defined); });

@@ -89,8 +89,8 @@ std::vector<std::string> overrides_of(const std::string& plugin, const test::Tem
     if (plugin == "dataset_images") return {"data." + paths, "data." + validation_paths};
     return {"data={plugin=\"images\", " + paths + ", " + validation_paths + "}"};
   }
-  // It trains matrices only.
-  if (plugin == "optimizer_muon") {
+  // They train matrices only.
+  if (plugin == "optimizer_muon" || plugin == "optimizer_shampoo") {
     return {R"(optimizer.group=[{parameters=["wte.*", "wpe.*", "*ln_*", "*.bias"], plugin="adamw"}])"};
   }
   // A quantisation that is always on changes results in f64 too.

@@ -46,7 +46,10 @@ OptionRow optimizer_groups() {
                                  "{parameters=[\"h.*.weight\"], plugin=\"lion\", lr_factor=0.1}]",
                                  "[{parameters=[\"h.*.attn.*.weight\", \"h.*.mlp.*.weight\"], plugin=\"muon\"}]",
                                  "[{parameters=[\"h.*.attn.*.weight\"], plugin=\"muon\", scale=\"spectral\", "
-                                 "nesterov=false, split=[\"heads\"], lr_factor=0.5}]"});
+                                 "nesterov=false, split=[\"heads\"], lr_factor=0.5}]",
+                                 "[{parameters=[\"h.*.attn.*.weight\", \"h.*.mlp.*.weight\"], plugin=\"shampoo\", "
+                                 "period=2}]",
+                                 "[{parameters=[\"h.*.attn.*.weight\"], plugin=\"shampoo\", split=[\"heads\"]}]"});
   return written(std::move(row), groups_of_model);
 }
 

@@ -80,6 +80,26 @@ OpCase momentum_direction(bool nesterov) {
           .results = {state(), state()}};
 }
 
+OpCase scaled_gradient() {
+  return {.name = "scaled_gradient",
+          .op = "scaled_gradient",
+          .sizes = kBucket,
+          .operands = {{kFlat}, kScalar},
+          .attributes = {{"weight_decay", 0.1}, {"decay_elements", std::int64_t{4321}}},
+          .results = {state()},
+          .host_only = true};
+}
+
+/// Three square matrices of 15 rows, or one of 45.
+OpCase identity_minus(const Dims& dims, std::int64_t side) {
+  return {.name = "identity_minus_of_" + std::to_string(side) + "_dims",
+          .op = "identity_minus",
+          .sizes = {{"heads", 3}, {"embed", 15}, {"embed~1", 15}, {"heads~1", 3}},
+          .operands = {{.dims = dims, .full = true}},
+          .attributes = {{"ridge", 0.25}, {"side", side}},
+          .host_only = true};
+}
+
 OpCase running_average() {
   return {.name = "running_average",
           .op = "running_average_update",
@@ -226,6 +246,12 @@ std::vector<OpCase> program_op_cases() {
       clipped_by_value(sgd("plain", 0.0, 4321)),
       clipped_by_value(nesterov(sgd("momentum", 0.9, 4321))),
       clipped_by_value(lion("all_decay", 10007)),
+      scaled_gradient(),
+      clipped_by_value(scaled_gradient()),
+      sharded(scaled_gradient(), 1),
+      of_gradient(scaled_gradient(), DType::bf16),
+      identity_minus({"heads", "embed", "embed~1"}, 1),
+      identity_minus({"heads", "embed", "heads~1", "embed~1"}, 2),
       running_average(),
       sharded(running_average(), 1),
       with_master(running_average(), DType::bf16, DType::f32),

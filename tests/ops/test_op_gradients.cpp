@@ -221,6 +221,7 @@ TEST(OpGradientTable, CoversEveryRegisteredOp) {
                                                   "linear_bias_activation",
                                                   "linear_activation_gradient",
                                                   "cached_attention",
+                                                  "identity_minus",
                                                   "normalize",
                                                   "count_choices",
                                                   "count_correct",

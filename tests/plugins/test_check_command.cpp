@@ -93,7 +93,18 @@ INSTANTIATE_TEST_SUITE_P(
         of_optimizer("whole_of_a_bucket", "whole of a bucket", ": a bucket may hold several parameters"),
         of_optimizer("second_whole", "second whole", ": a second function on whole parameters"),
         of_optimizer("whole_of_another_shape", "whole of another shape",
-                     ": the function on the whole parameter returns ")),
+                     ": the function on the whole parameter returns "),
+        of_optimizer("shared_of_whole", "shared of whole",
+                     " names a state 'mean' of a whole parameter; accepted: only if wants_own_bucket() is true"),
+        of_optimizer("state_of_whole", "state of whole",
+                     " names states of whole parameters, but does not call on_whole()"),
+        of_optimizer("state_of_whole_unchanged", "state of whole, unchanged",
+                     ": the function on the whole parameter does not change the state 'mean'"),
+        of_optimizer("state_of_whole_never", "state of whole, never", ": ops every 0 steps; accepted: 1 or more"),
+        Fault{"state_of_whole_transient",
+              {"optimizer.plugin=faulty_optimizer", "optimizer.fault=state of whole, transient"},
+              "after compilation, in steps with step % 2 == 1: program 'training step': task 'epilogue', instruction ",
+              1}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

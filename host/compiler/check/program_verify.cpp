@@ -130,10 +130,11 @@ void last_runs_are_last(const ProgramUnderCheck& check) {
   }
 }
 
-/// Local elements of the parameter in its compute layout.
-std::int64_t local_elements(const ProgramUnderCheck& check, const StoredParameter& parameter) {
+/// Local elements of a tensor of `dims`, the parameter or a state of it, in its compute layout.
+std::int64_t local_elements(const ProgramUnderCheck& check, const StoredParameter& parameter,
+                            const std::vector<ShardedDim>& dims) {
   std::int64_t elements = 1;
-  for (const ShardedDim& dim : parameter.dims) {
+  for (const ShardedDim& dim : dims) {
     std::int64_t pieces = 1;
     for (const AxisShard& shard : dim.axes) pieces *= check.program.mesh.size(shard.axis);
     if (dim.global_size < 1 || dim.global_size % pieces != 0) {
@@ -145,9 +146,9 @@ std::int64_t local_elements(const ProgramUnderCheck& check, const StoredParamete
   return elements;
 }
 
-/// Elements of a rank's piece of the bucket that contains the parameter.
-std::int64_t piece_elements(const ProgramUnderCheck& check, const StoredParameter& parameter, std::int64_t elements) {
-  const FlatSharding& sharding = *parameter.sharding;
+/// Elements of a rank's piece of the bucket that contains `elements` of the parameter or of a state of it.
+std::int64_t piece_elements(const ProgramUnderCheck& check, const StoredParameter& parameter,
+                            const FlatSharding& sharding, std::int64_t elements) {
   const std::int64_t pieces = check.program.mesh.size(sharding.axes);
   if (sharding.elements % pieces != 0) {
     check.fail("parameter '" + parameter.name + "': its bucket of " + std::to_string(sharding.elements) +
@@ -160,16 +161,19 @@ std::int64_t piece_elements(const ProgramUnderCheck& check, const StoredParamete
   return sharding.elements / pieces;
 }
 
-Shape global_shape(const std::vector<ShardedDim>& dims) {
-  Shape shape;
-  for (const ShardedDim& dim : dims) shape.push_back(dim.global_size);
-  return shape;
+/// Elements on a rank of a state with its own dims.
+std::int64_t state_elements(const ProgramUnderCheck& check, const StoredParameter& parameter, const std::string& name) {
+  const std::int64_t elements = local_elements(check, parameter, parameter.state_dims.at(name));
+  const auto sharding = parameter.state_sharding.find(name);
+  if (sharding == parameter.state_sharding.end()) return elements;
+  return piece_elements(check, parameter, sharding->second, elements);
 }
 
 void storage_is_valid(const ProgramUnderCheck& check, const StoredParameter& parameter) {
   const Program& program = check.program;
-  const std::int64_t elements = local_elements(check, parameter);
-  const std::int64_t piece = parameter.sharding ? piece_elements(check, parameter, elements) : elements;
+  const std::int64_t elements = local_elements(check, parameter, parameter.dims);
+  const std::int64_t piece =
+      parameter.sharding ? piece_elements(check, parameter, *parameter.sharding, elements) : elements;
   const auto holds = [&](const std::string& what, BufferId id, bool persistent, std::int64_t expected) {
     if (!exists(program, id)) check.fail("parameter '" + parameter.name + "': its " + what + " has no buffer");
     const Buffer& buffer = program.buffer(id);
@@ -185,8 +189,7 @@ void storage_is_valid(const ProgramUnderCheck& check, const StoredParameter& par
   holds("value", parameter.value, true, parameter.sharding && parameter.sharding->values ? piece : elements);
   if (parameter.gradient != -1) holds("gradient", parameter.gradient, false, elements);
   for (const auto& [name, id] : parameter.states) {
-    const auto own = parameter.state_dims.find(name);
-    holds(name, id, true, own == parameter.state_dims.end() ? piece : element_count(global_shape(own->second)));
+    holds(name, id, true, parameter.state_dims.contains(name) ? state_elements(check, parameter, name) : piece);
   }
 }
 

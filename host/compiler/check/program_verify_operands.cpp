@@ -108,10 +108,8 @@ class OperandRules {
     if (signature->has_own_sizes) return;
     for (const BufferId id : instruction_.inputs) {
       const std::int64_t found = program_.buffer(id).elements();
-      if (!signature->elementwise || signature->is_update || !signature->states.empty() ||
-          found == input().elements()) {
-        continue;
-      }
+      // A single number is a scale.
+      if (!signature->elementwise || signature->is_update || found == 1 || found == input().elements()) continue;
       fail("input " + name(id) + " has " + std::to_string(found) + " elements, not " +
            std::to_string(input().elements()));
     }

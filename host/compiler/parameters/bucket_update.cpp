@@ -11,6 +11,15 @@
 namespace strata::host {
 namespace {
 
+/// The states of which this rank has a piece or all, other than those of a whole parameter.
+std::vector<std::string> names_of_states(const AssignedUpdate& assigned) {
+  std::vector<std::string> names;
+  for (const OptimizerState& each : assigned.states) {
+    if (!each.is_of_whole) names.push_back(each.name);
+  }
+  return names;
+}
+
 class BucketUpdate final : public UpdateContext {
  public:
   BucketUpdate(const PlacedModel& model, const TrainedBucket& trained, const std::vector<BufferId>& updated,
@@ -24,14 +33,18 @@ class BucketUpdate final : public UpdateContext {
         clip_value_(model.request.optimizer.clip_value),
         registry_(model.registry()),
         dims_(builder.program().parameters[bucket_.parameters.front()].dims),
-        values_(updated.begin(), updated.end() - static_cast<std::ptrdiff_t>(assigned_.states.size())),
+        state_names_(names_of_states(assigned_)),
+        values_(updated.begin(), updated.end() - static_cast<std::ptrdiff_t>(state_names_.size())),
         states_(updated.begin() + static_cast<std::ptrdiff_t>(values_.size()), updated.end()) {}
 
   BucketInstructions run() {
     call_plugin(group_.origin, "update", [&] { group_.optimizer->update(*this); });
     if (updates_ != 1) refuse("emits " + std::to_string(updates_) + " updates of a bucket; accepted: 1");
-    for (const OptimizerState& state : assigned_.states) {
-      if (!changed_.contains(state.name)) refuse("names the state '" + state.name + "', which no op of it changes");
+    for (const std::string& name : state_names_) {
+      if (!changed_.contains(name)) refuse("names the state '" + name + "', which no op of it changes");
+    }
+    if (!made_.whole && state_names_.size() < assigned_.states.size()) {
+      refuse("names states of whole parameters, but does not call on_whole()");
     }
     return std::move(made_);
   }
@@ -58,14 +71,9 @@ class BucketUpdate final : public UpdateContext {
   [[nodiscard]] BufferId values() const override { return values_.back(); }
 
   [[nodiscard]] BufferId state(const std::string& name) const override {
-    const auto found = std::find_if(assigned_.states.begin(), assigned_.states.end(),
-                                    [&](const OptimizerState& each) { return each.name == name; });
-    if (found != assigned_.states.end()) {
-      return states_[static_cast<std::size_t>(found - assigned_.states.begin())];
-    }
-    std::vector<std::string> names;
-    for (const OptimizerState& each : assigned_.states) names.push_back(each.name);
-    throw ConfigurationError("there is no state '" + name + "'; the optimizer names [" + join(names) + "]");
+    const auto found = std::find(state_names_.begin(), state_names_.end(), name);
+    if (found != state_names_.end()) return states_[static_cast<std::size_t>(found - state_names_.begin())];
+    throw ConfigurationError("there is no state '" + name + "'; the optimizer names [" + join(state_names_) + "]");
   }
 
   void update(const std::string& op, Attributes attributes, const UpdateOperands& operands) override {
@@ -126,7 +134,7 @@ class BucketUpdate final : public UpdateContext {
     const DType type = bucket_.type == DType::bf16 ? DType::bf16 : full_type(bucket_);
     const BufferId exchanged =
         builder_.buffer(direction).dtype == type ? direction : cast(direction, add_piece("short direction", type));
-    made_.whole = WholeRequest{exchanged, add_piece("whole direction", type), apart, std::move(function)};
+    made_.whole = WholeRequest{exchanged, add_piece("whole direction", type), apart, std::move(function), scale_};
     made_.before = std::move(made_.after);
     made_.after.clear();
     return made_.whole->result;
@@ -196,6 +204,7 @@ class BucketUpdate final : public UpdateContext {
   const OpRegistry& registry_;
   /// Of the bucket's only parameter.
   std::vector<ShardedDim> dims_;
+  std::vector<std::string> state_names_;
   std::vector<BufferId> values_;
   std::vector<BufferId> states_;
   std::set<std::string> changed_;

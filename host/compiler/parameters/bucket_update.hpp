@@ -19,6 +19,8 @@ struct WholeRequest {
   /// Dimensions that may stay sharded.
   Dims apart;
   WholeFunction function;
+  /// The factor of the gradient, which is not finite if the step is skipped.
+  BufferId scale = -1;
 };
 
 /// The instructions by which an optimizer updates this rank's piece of a bucket.

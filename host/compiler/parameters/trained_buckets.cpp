@@ -84,8 +84,9 @@ class WholeBuckets {
   std::map<Likeness, std::size_t> last_;
 };
 
-/// Adds the optimizer states of a bucket, in the order of AssignedUpdate::states. If the values have a shorter type
-/// than f32, a "master" copy in f32 comes first. \return this rank's pieces, and whole the states with their own dims.
+/// Adds the optimizer states of a bucket, in the order of AssignedUpdate::states, but for those of whole parameters. If
+/// the values have a shorter type than f32, a "master" copy in f32 comes first. \return this rank's pieces, and whole
+/// the states with their own dims.
 std::vector<BufferId> add_states(const PlacedModel& model, ProgramBuilder& builder, const Bucket& bucket) {
   if (model.request.optimizer.is_update_outside) return {};
   // The parameters of a bucket have the same optimizer, hence the same states.
@@ -93,17 +94,12 @@ std::vector<BufferId> add_states(const PlacedModel& model, ProgramBuilder& build
   std::vector<BufferId> buffers;
   if (bucket.has_master()) buffers.push_back(add_optimizer_state(builder, bucket, kMasterState));
   for (const OptimizerState& state : model.groups.of(first.name).states) {
+    if (state.is_of_whole) continue;
     if (!state.dims) {
       buffers.push_back(add_optimizer_state(builder, bucket, state.name));
       continue;
     }
-    std::vector<ShardedDim> dims;
-    for (const Dim& name : *state.dims) {
-      const auto found =
-          std::find_if(first.dims.begin(), first.dims.end(), [&](const ShardedDim& each) { return each.dim == name; });
-      dims.push_back({name, found->global_size, {}, false});
-    }
-    buffers.push_back(add_whole_state(builder, bucket, state.name, std::move(dims)));
+    buffers.push_back(add_whole_state(builder, bucket, state.name, dims_of(first, *state.dims, {})));
   }
   return buffers;
 }
@@ -171,6 +167,17 @@ std::vector<TrainedBucket> train_buckets(const PlacedModel& model, const StoredP
     each.completion = plan_completion(builder, each, rank_class.updates, options.overlap);
   }
   return buckets;
+}
+
+std::vector<ShardedDim> dims_of(const StoredParameter& parameter, const Dims& names, const Dims& sharded) {
+  std::vector<ShardedDim> dims;
+  for (const Dim& name : names) {
+    const auto found = std::find_if(parameter.dims.begin(), parameter.dims.end(),
+                                    [&](const ShardedDim& each) { return each.dim == name; });
+    dims.push_back(*found);
+    if (find_dim(sharded, name) < 0) dims.back().axes.clear();
+  }
+  return dims;
 }
 
 BufferId add_whole_state(ProgramBuilder& builder, const Bucket& bucket, const std::string& name,

@@ -41,6 +41,9 @@ struct TrainedBucket {
                                                        const PartitionResult& partitioned, const RankClass& rank_class,
                                                        ProgramBuilder& builder);
 
+/// The dims `names` of a parameter, sharded only if `sharded` names them too.
+[[nodiscard]] std::vector<ShardedDim> dims_of(const StoredParameter& parameter, const Dims& names, const Dims& sharded);
+
 /// Adds the flat buffer of one state. \return this rank's piece.
 [[nodiscard]] BufferId add_optimizer_state(ProgramBuilder& builder, const Bucket& bucket, const std::string& name);
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "shared/matrices.hpp"
 #include "strata/error.hpp"
 #include "strata/optimizer.hpp"
 #include "strata/plugin.hpp"
@@ -16,17 +17,7 @@ namespace muon {
 namespace {
 
 using namespace strata;
-
-/// A parameter as one matrix, or as several: its dimensions are those of the input side, over which products with the
-/// parameter sum, those of the output side, and those that number the matrices.
-///
-/// Example: a projection [embed heads head_dim] is one matrix of embed inputs and heads · head_dim outputs, or, split
-/// by "heads", one matrix of embed inputs and head_dim outputs for each head.
-struct MatrixView {
-  strata::Dims matrices;
-  strata::Dims inputs;
-  strata::Dims outputs;
-};
+using namespace matrices;
 
 /// The Newton-Schulz iteration that moves all singular values of a matrix towards 1. Each step maps X to
 /// a X + b (X Xᵀ) X + c (X Xᵀ)² X.
@@ -40,37 +31,11 @@ struct NewtonSchulz {
 };
 
 /// Emits the iteration on every matrix of a parameter.
-strata::NamedBuffer emit(strata::WholeContext& context, const strata::NamedBuffer& direction, const MatrixView& view,
+strata::NamedBuffer emit(strata::WholeContext& context, const strata::NamedBuffer& direction, const View& view,
                          const NewtonSchulz& iteration);
 
 /// The iteration in plain code, on one matrix of `rows` rows.
 void iterate(std::vector<double>& matrix, std::int64_t rows, const NewtonSchulz& iteration);
-
-/// `split`: names of dimensions that number matrices, in parameters that have them.
-MatrixView view(const ParameterDescription& parameter, const std::vector<std::string>& split) {
-  MatrixView view;
-  for (const Dim& dim : parameter.dims) {
-    if (std::find(split.begin(), split.end(), dim) != split.end()) {
-      view.matrices.push_back(dim);
-    } else if (find_dim(parameter.contracted, dim) >= 0) {
-      view.inputs.push_back(dim);
-    } else {
-      view.outputs.push_back(dim);
-    }
-  }
-  return view;
-}
-
-/// Why the view has no matrices. Empty if it has.
-std::optional<std::string> fault(const ParameterDescription& parameter, const MatrixView& view) {
-  if (parameter.contracted.empty()) return "no matrix product reads it";
-  if (!view.inputs.empty() && !view.outputs.empty()) return std::nullopt;
-  std::string found = "its dimensions [" + join(parameter.dims) + "] have no ";
-  found += view.inputs.empty() ? "input" : "output";
-  found += " side";
-  if (!view.matrices.empty()) found += " besides [" + join(view.matrices) + "], by which it is split";
-  return found;
-}
 
 /// Keeps the quotient finite for a direction of zeros.
 constexpr double kEpsilon = 1e-7;
@@ -78,7 +43,7 @@ constexpr double kEpsilon = 1e-7;
 /// Emits the ops of the iteration.
 class Iteration {
  public:
-  Iteration(WholeContext& context, const NamedBuffer& direction, const MatrixView& view)
+  Iteration(WholeContext& context, const NamedBuffer& direction, const View& view)
       : context_(context), dims_(direction.dims), matrices_(view.matrices) {
     // The iteration needs the products along one side. The shorter side makes the smaller ones.
     const bool inputs = size(view.inputs) < size(view.outputs) ||
@@ -147,30 +112,7 @@ class Iteration {
   Dims side_;
 };
 
-/// x · y for square matrices of `size` rows, or with `columns` for a wide second factor.
-std::vector<double> multiply(const std::vector<double>& x, const std::vector<double>& y, std::size_t rows,
-                             std::size_t depth, std::size_t columns) {
-  std::vector<double> product(rows * columns);
-  for (std::size_t row = 0; row < rows; ++row) {
-    for (std::size_t k = 0; k < depth; ++k) {
-      for (std::size_t column = 0; column < columns; ++column) {
-        product[row * columns + column] += x[row * depth + k] * y[k * columns + column];
-      }
-    }
-  }
-  return product;
-}
-
-std::vector<double> transpose(const std::vector<double>& x, std::size_t rows, std::size_t columns) {
-  std::vector<double> result(x.size());
-  for (std::size_t row = 0; row < rows; ++row) {
-    for (std::size_t column = 0; column < columns; ++column) result[column * rows + row] = x[row * columns + column];
-  }
-  return result;
-}
-
-NamedBuffer emit(WholeContext& context, const NamedBuffer& direction, const MatrixView& view,
-                 const NewtonSchulz& iteration) {
+NamedBuffer emit(WholeContext& context, const NamedBuffer& direction, const View& view, const NewtonSchulz& iteration) {
   Iteration emitted(context, direction, view);
   NamedBuffer x = emitted.normalize(direction);
   for (std::int64_t i = 0; i < iteration.steps; ++i) {
@@ -262,17 +204,12 @@ class Muon final : public Optimizer {
   }
 
   void update(UpdateContext& context) const override {
-    const MatrixView matrices = view(context.parameter(), split_);
+    const View sides = view(context.parameter(), split_);
     const BufferId momentum =
         context.direction("momentum_direction", {{"momentum", momentum_}, {"nesterov", nesterov_}});
     const BufferId orthogonal =
-        context.on_whole(momentum, matrices.matrices, [=, this](WholeContext& whole, const NamedBuffer& direction) {
-          const auto size = [&](const Dims& dims) {
-            double product = 1;
-            for (const Dim& dim : dims) product *= static_cast<double>(whole.size(dim));
-            return product;
-          };
-          return emit(whole, direction, matrices, scaled(size(matrices.inputs), size(matrices.outputs)));
+        context.on_whole(momentum, sides.matrices, [=, this](WholeContext& whole, const NamedBuffer& direction) {
+          return emit(whole, direction, sides, scaled(size_of(whole, sides.inputs), size_of(whole, sides.outputs)));
         });
     context.update("sgd_update", {}, UpdateOperands{.direction = orthogonal});
   }
@@ -301,34 +238,11 @@ class Muon final : public Optimizer {
 
   /// Orthogonalises every matrix of a row-major parameter.
   void orthogonalize(std::vector<double>& direction, const DefinedUpdate& update) const {
-    const Dims& dims = update.parameter.dims;
-    const MatrixView matrices = view(update.parameter, split_);
-    const auto place = [&](const Dims& part, std::size_t element) {
-      // The row-major index along the dims of `part`, and their size.
-      std::size_t index = 0;
-      std::size_t count = 1;
-      for (std::size_t d = dims.size(); d-- > 0;) {
-        const auto size = static_cast<std::size_t>(update.shape[d]);
-        if (find_dim(part, dims[d]) >= 0) {
-          index += element % size * count;
-          count *= size;
-        }
-        element /= size;
-      }
-      return std::pair(index, count);
-    };
-    const std::size_t count = place(matrices.matrices, 0).second;
-    const std::size_t rows = place(matrices.inputs, 0).second;
-    const std::size_t columns = place(matrices.outputs, 0).second;
-    std::vector<std::vector<double>> each(count, std::vector<double>(rows * columns));
-    const auto element_of = [&](std::size_t i) -> double& {
-      return each[place(matrices.matrices, i).first]
-                 [place(matrices.inputs, i).first * columns + place(matrices.outputs, i).first];
-    };
-    for (std::size_t i = 0; i < direction.size(); ++i) element_of(i) = direction[i];
-    const NewtonSchulz iteration = scaled(static_cast<double>(rows), static_cast<double>(columns));
-    for (std::vector<double>& matrix : each) iterate(matrix, static_cast<std::int64_t>(rows), iteration);
-    for (std::size_t i = 0; i < direction.size(); ++i) direction[i] = element_of(i);
+    const DefinedMatrices whole(update, view(update.parameter, split_));
+    std::vector<Matrix> each = whole.split(direction);
+    const NewtonSchulz iteration = scaled(static_cast<double>(whole.rows()), static_cast<double>(whole.columns()));
+    for (Matrix& matrix : each) iterate(matrix, static_cast<std::int64_t>(whole.rows()), iteration);
+    whole.join(each, direction);
   }
 
   double momentum_;

@@ -46,17 +46,28 @@ class STRATA_API WholeContext {
                    Attributes attributes) {
     return emit(op, operands, result, std::move(attributes), std::nullopt);
   }
+  /// A state with OptimizerState::is_of_whole. A dimension that occurs for the second time has the name rename(dim, 1).
+  /// \throws ConfigurationError if the optimizer names no such state.
+  virtual NamedBuffer state(const std::string& name) = 0;
+  /// Adds `change`, which has the state's dimensions and type, to such a state. A step that is skipped changes nothing.
+  virtual void change_state(const std::string& name, const NamedBuffer& change) = 0;
+  /// The ops that `emit_ops` emits run only in steps whose number, counted from 0, is a multiple of `period`. Other ops
+  /// may read what they compute from a state only. Example: the inverse root of a factor, every 20 steps.
+  virtual void every(std::int64_t period, const std::function<void()>& emit_ops) = 0;
 };
 
 /// An optimizer state of one parameter. It is zero before the first step, stored in f32 (in f64 for f64 parameters) and
-/// part of checkpoints.
+/// part of checkpoints. Example: a factor of Shampoo is {"left", Dims{"embed", "embed"}, true}.
 struct OptimizerState {
   /// Part of the state's name in checkpoints, such as "momentum". "master" and "average" are taken.
   std::string name;
   /// Empty: one number for every element of the parameter, sharded as the strategies decide. Set: one number for every
-  /// index of these dimensions of the parameter. Every rank that updates the parameter has all of them. That needs
-  /// Optimizer::wants_own_bucket().
+  /// index of these dimensions of the parameter, of which one may occur twice. Every rank that updates the parameter
+  /// has all of them. That needs Optimizer::wants_own_bucket().
   std::optional<Dims> dims = std::nullopt;
+  /// True: only the rank that has the whole parameter in UpdateContext::on_whole() has the state, also without `dims`.
+  /// WholeContext reads and changes it. It is never offloaded.
+  bool is_of_whole = false;
 };
 
 /// The operands of an update besides the scale of the gradient.
@@ -141,6 +152,9 @@ struct DefinedUpdate {
   double weight_decay = 0;
   /// The number of this update, counted from 1.
   std::int64_t step = 1;
+  /// True in the steps of WholeContext::every(period). They are counted from 0, and those that are skipped count too.
+  [[nodiscard]] bool is_every(std::int64_t period) const { return training_step % period == 0; }
+  std::int64_t training_step = 0;
 };
 
 /// Updates parameters by their gradients. Implementations keep no state, because several threads call them.

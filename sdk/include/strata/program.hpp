@@ -343,8 +343,11 @@ struct StoredParameter {
   /// Buffers of the optimizer states by name ("first_moment", …), with the shape of the value unless `state_dims` has
   /// the name. Empty on a rank that does not update the parameter.
   std::map<std::string, BufferId> states;
-  /// Dims of those states that have their own and are the same on all ranks, such as one number for each row.
+  /// Dims of those states that have their own, such as one number for each row.
   std::map<std::string, std::vector<ShardedDim>> state_dims;
+  /// Where the states of whole parameters are (OptimizerState::is_of_whole). Parameters whose dimensions are equal
+  /// share a bucket, each piece of which holds the state of one of them. All ranks have all other states with own dims.
+  std::map<std::string, FlatSharding> state_sharding;
   /// Set if the rank keeps only a piece of a bucket. The `states` without own dims are then that piece of the whole
   /// bucket, which may hold several parameters. So is `value` if FlatSharding::values is set.
   std::optional<FlatSharding> sharding;

@@ -22,10 +22,14 @@ class FaultyOptimizer final : public Optimizer {
     if (fault_ == "unchanged state") return {{"mean"}};
     if (fault_ == "shared with dims") return {{"mean", parameter.dims}};
     if (fault_ == "unknown dims") return {{"mean", Dims{"height"}}};
+    if (fault_ == "shared of whole" || fault_.starts_with("state of whole")) {
+      return {{.name = "mean", .is_of_whole = true}};
+    }
     return {};
   }
   [[nodiscard]] bool wants_own_bucket() const override {
-    return fault_ == "unknown dims" || fault_ == "second whole" || fault_ == "whole of another shape";
+    return fault_ == "unknown dims" || fault_ == "second whole" || fault_ == "whole of another shape" ||
+           fault_.starts_with("state of whole");
   }
   [[nodiscard]] std::optional<std::string> refusal(const ParameterDescription& parameter) const override {
     if (fault_ == "refusal throws") throw std::out_of_range("too far");
@@ -42,6 +46,12 @@ class FaultyOptimizer final : public Optimizer {
     if (fault_ == "whole of a bucket") context.on_whole(context.gradient(), {}, copy);
     if (fault_ == "whole of another shape") context.on_whole(context.gradient(), {}, sum);
     if (fault_ == "second whole") context.on_whole(context.on_whole(context.gradient(), {}, copy), {}, copy);
+    if (fault_ == "state of whole, unchanged") context.on_whole(context.gradient(), {}, copy);
+    if (fault_ == "state of whole, never") context.on_whole(context.gradient(), {}, change_never);
+    if (fault_ == "state of whole, transient") {
+      const BufferId direction = context.on_whole(context.gradient(), {}, read_transient);
+      return context.update("sgd_update", {}, UpdateOperands{.direction = direction});
+    }
     if (fault_ == "no piece") return context.update("sgd_update", {}, UpdateOperands{.direction = context.scale()});
     context.update("sgd_update", {});
     if (fault_ == "two updates") context.update("sgd_update", {});
@@ -61,6 +71,19 @@ class FaultyOptimizer final : public Optimizer {
   }
   static NamedBuffer sum(WholeContext& context, const NamedBuffer& direction) {
     return context.emit("linear", {direction, direction}, {}, {{"result", ""}});
+  }
+
+  /// Changes the state every 0 steps.
+  static NamedBuffer change_never(WholeContext& context, const NamedBuffer& direction) {
+    context.every(0, [&] { context.change_state("mean", direction); });
+    return copy(context, direction);
+  }
+  /// Reads in every step what only every second one computes.
+  static NamedBuffer read_transient(WholeContext& context, const NamedBuffer& direction) {
+    context.change_state("mean", direction);
+    NamedBuffer copied;
+    context.every(2, [&] { copied = copy(context, direction); });
+    return copy(context, copied);
   }
 
   std::string fault_;
