@@ -222,9 +222,8 @@ class IdentityMinus final : public OpDefinition {
  public:
   [[nodiscard]] std::string name() const override { return kIdentityMinus; }
   [[nodiscard]] std::string documentation() const override {
-    return "x [… s s'] -> (1 - ridge) I - x (attributes ridge, and side: the number of dims of s and of s'): begins "
-           "the "
-           "iteration for inverse roots of square matrices.";
+    return "x [… s s'] -> (1 - ridge) I - x (attributes ridge, and side: the number of dims of s and of s'): the first "
+           "step of an iteration for inverse roots of square matrices.";
   }
   [[nodiscard]] std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const TensorType x = graph.type(node.operands.at(0));
