@@ -8,7 +8,7 @@ namespace strata::communicators {
 /// Sends rows of `input` in chunks, a few at a time. Marked rows of a chunk are packed before.
 class Collective::PackedSends {
  public:
-  /// `memory`: bytes() of it.
+  /// `memory`: bytes_in_flight() of it.
   PackedSends(Collective& collective, Slot phase, std::byte* memory)
       : collective_(collective), phase_(phase), memory_(memory), posted_(static_cast<std::size_t>(collective.size_)) {}
 
@@ -53,7 +53,7 @@ void Collective::all_gather_marked() {
       receive(peer, kGather, rows_of(peer, chunk.begin), received(peer).count(chunk) * row_elements());
     }
   });
-  PackedSends sends(*this, kGather, staging_.reserve(bytes_in_flight()));
+  PackedSends sends(*this, kGather, all_lend() ? nullptr : staging_.reserve(bytes_in_flight()));
   for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
     for_each_peer([&](int peer) {
       if (!lends(peer)) sends.send(peer, chunk, input(0));
