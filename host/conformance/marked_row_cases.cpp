@@ -90,11 +90,8 @@ class MarkedRowsCase {
     call.elements = static_cast<std::int64_t>(values.size());
     call.id = ++id_;
     call.name = &name;
-    call.marks = {.sent = sent_.data(),
-                  .received = received_.data(),
-                  .dtype = DType::f32,
-                  .rows = size_.rows,
-                  .marks = kMarks};
+    call.marks = {
+        .sent = sent_.data(), .received = received_.data(), .dtype = DType::f32, .rows = size_.rows, .marks = kMarks};
     communicator_.start(call)->wait();
     std::vector<double> found = output.get();
     // No rank may free its input while a peer still reads it.

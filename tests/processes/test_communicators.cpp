@@ -57,24 +57,13 @@ const std::vector<CaseRun> kRuns{{"collectives", 1},
                                  {"impossible_groups", 2}};
 
 /// Ranks that are threads of several processes, or of a single one.
-const std::vector<CaseRun> kThreadRuns{{"collectives", 4, false, 2},
-                                       {"collectives", 8, false, 4},
-                                       {"collectives", 4, true, 2},
-                                       {"long", 4, false, 2},
-                                       {"marked_rows", 4, false, 2},
-                                       {"order", 3, false, 3},
-                                       {"groups", 2, false, 2},
-                                       {"groups", 3, true, 3},
-                                       {"messages", 2, false, 2},
-                                       {"messages", 2, true, 2},
-                                       {"interleaving", 4, false, 2},
-                                       {"interleaving", 4, true, 2},
-                                       {"mismatches", 3, false, 3},
-                                       {"names", 4, false, 2},
-                                       {"lengths", 2, false, 2},
-                                       {"abort", 4, false, 2},
-                                       {"timeout", 2, false, 2},
-                                       {"impossible_groups", 2, false, 2}};
+const std::vector<CaseRun> kThreadRuns{
+    {"collectives", 4, false, 2}, {"collectives", 8, false, 4},  {"collectives", 4, true, 2},
+    {"long", 4, false, 2},        {"marked_rows", 4, false, 2},  {"order", 3, false, 3},
+    {"groups", 2, false, 2},      {"groups", 3, true, 3},        {"messages", 2, false, 2},
+    {"messages", 2, true, 2},     {"interleaving", 4, false, 2}, {"interleaving", 4, true, 2},
+    {"mismatches", 3, false, 3},  {"names", 4, false, 2},        {"lengths", 2, false, 2},
+    {"abort", 4, false, 2},       {"timeout", 2, false, 2},      {"impossible_groups", 2, false, 2}};
 
 void PrintTo(const Row& row, std::ostream* out) { *out << row.plugin; }
 void PrintTo(const CaseRun& run, std::ostream* out) {
