@@ -108,8 +108,12 @@ class OperandRules {
     if (signature->has_own_sizes) return;
     for (const BufferId id : instruction_.inputs) {
       const std::int64_t found = program_.buffer(id).elements();
-      // A single number is a scale.
-      if (!signature->elementwise || signature->is_update || found == 1 || found == input().elements()) continue;
+      const bool is_scale = signature->inputs == 2 && id == instruction_.inputs[1] && found == 1 &&
+                            program_.buffer(id).dtype == DType::f64;  // of a gradient that an op makes a direction of
+      if (!signature->elementwise || signature->is_update || !signature->states.empty() || is_scale ||
+          found == input().elements()) {
+        continue;
+      }
       fail("input " + name(id) + " has " + std::to_string(found) + " elements, not " +
            std::to_string(input().elements()));
     }
