@@ -5,14 +5,16 @@ namespace strata::host {
 RoutedRowUses::RoutedRowUses(const Program& program, const Task& task, const OpRegistry& registry) : task_(task) {
   for (std::size_t at = 0; at < task.instructions.size(); ++at) {
     const Instruction& each = task.instructions[at];
-    for (const BufferId input : each.inputs) readers_[input].push_back(at);
-    for (const BufferId output : each.outputs) writers_[output].push_back(at);
     const auto* compute = each.as<Compute>();
     if (compute == nullptr || !registry.has(compute->op)) continue;
     const std::optional<RoutedRows> rows = registry.get(compute->op).routed_rows();
     if (rows) ops_[each.inputs.at(static_cast<std::size_t>(rows->marks))].push_back({at, *rows});
   }
   if (ops_.empty()) return;
+  for (std::size_t at = 0; at < task.instructions.size(); ++at) {
+    for (const BufferId input : task.instructions[at].inputs) readers_[input].push_back(at);
+    for (const BufferId output : task.instructions[at].outputs) writers_[output].push_back(at);
+  }
   for (const Task& other : program.tasks) {
     if (&other == &task) continue;
     for (const Instruction& each : other.instructions) {
