@@ -4,12 +4,13 @@
 #   build       builds what the other parts run into build/gpu; they begin with it unless --built is given
 #   pack        packs that, stripped, into build/gpu-run.tar.gz: 30 MB that can be carried to another machine
 #   ops         test_gpu: every row of the table of ops, graphs, memory, random numbers, quantisation
-#   training    graph replay equals eager; GPT-2 124M trains as on the CPU
+#   training    graph replay equals eager; GPT-2 124M and a mixture of experts train as on the CPU
 #   verify      strata verify of whole stacks in f64; verify:NAME,NAME only some
 #   nccl        collectives and trainings over NCCL, in processes and in graphs
 #   memcheck, racecheck   compute-sanitizer on ops; memcheck:2/4 the second of four shares
 #   kernels     the time of every kernel of a step of GPT-2 124M, and its share of the roofline
 #   measure     that, and the speed against compiled PyTorch; measure:1 one round instead of three
+#   models      the speed of BERT, T5, a mixture, ViT and ResNet against compiled PyTorch; models:bert,t5 only some
 #   test        ops training verify nccl memcheck racecheck
 #   --built BUILD      runs an earlier build, a folder or what `pack` made, from this machine or one like it
 #   --architecture SM  target of `build`, instead of this machine's GPU: 90a for an H200
@@ -27,7 +28,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 usage() {
-  sed -n '2,28s/^# //p' "$0" >&2
+  sed -n '2,29s/^# //p' "$0" >&2
   exit 2
 }
 build=
@@ -45,7 +46,7 @@ while [ $# -gt 0 ]; do
     --output) [ $# -gt 1 ] || usage; output=$2; shift ;;
     test) parts="$parts ops training verify nccl memcheck racecheck" ;;
     build | pack | ops | training | verify | verify:* | nccl | memcheck | memcheck:*/* | racecheck | racecheck:*/* | \
-      kernels | measure | measure:*) parts="$parts $1" ;;
+      kernels | measure | measure:* | models | models:*) parts="$parts $1" ;;
     *) usage ;;
   esac
   shift
@@ -175,7 +176,8 @@ pack() {
     [ -L "$to/$file" ] || strip --strip-unneeded "$to/$file"
   done <"$work/packed"
   ldd "$to/bin/strata" "$to"/lib/strata/plugins/*.so |
-    awk '$3 ~ /tomlplusplus|spdlog|fmt|boost|sodium|gomp|sentencepiece|utf8proc|pcre2|dnnl/ { print $3 }' | sort -u >"$work/libraries"
+    awk '$3 ~ "^/" && $3 !~ /lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cuda[a-z]*|cublas[A-Za-z]*|nccl|mpi[a-z_]*|open-[a-z]*)\.so|\/libstrata/ { print $3 }' |
+    sort -u >"$work/libraries"
   while read -r library; do cp -L "$library" "$to/lib/"; done <"$work/libraries"
   tar -C "$work" -czf build/gpu-run.tar.gz gpu-run && du -h build/gpu-run.tar.gz
 }
@@ -239,10 +241,9 @@ graph_equals_eager() {
   losses graph "$@" --set device.graph=true && losses eager "$@" --set device.graph=false && same graph eager 0
 }
 
-equals_cpu() {
+equals_cpu() { # CONFIG OPTION...
   [ -e "$build/lib/strata/plugins/device_cpu.so" ] || { echo "no cpu device: oneDNN was not found"; return 77; }
-  # shellcheck disable=SC2086  # options
-  set -- gpt2-124m-cuda --steps 4 --set batch.global=2 --set batch.micro=1 $small
+  set -- "$@" --steps 4 --set batch.global=2 --set batch.micro=1
   losses gpu "$@" --set device.plugin="$device" && losses cpu "$@" --set device.plugin=cpu && same gpu cpu 5e-3
 }
 
@@ -309,7 +310,7 @@ launched() {
 }
 
 configurations="quickstart ddp zero2 fsdp tensor tensor-sequence context-ring context-ulysses pipeline recompute zero-offload
-  dp-pp-tp zero-plus-plus gpt2-124m-cuda"
+  dp-pp-tp zero-plus-plus gpt2-124m-cuda mixture letters/majority letters/reverse vit resnet"
 
 # --- measurements
 
@@ -319,6 +320,13 @@ run_measurements() { # ROUNDS
   [ "$device" = cuda ] || set -- "$@" --device "$device" --torch-device cpu --micro 1 --rounds 1 --steps 2 --warmup 1 \
     $small --kernels="--repetitions 1 --seconds 0 --rotate 1 --matrix-size 32 --copy 65536"
   check "GPT-2 124M against compiled PyTorch" python3 tests/bench/gpu.py "$@"
+}
+
+models_against_torch() { # MODELS
+  set -- --strata "$strata" --device "$device" --compile --dtype bf16 --scale 16 --steps 30 --warmup 10 \
+    --models $(echo "$1" | tr ',' ' ')
+  [ "$device" = cuda ] || set -- "$@" --rounds 1 --steps 3 --warmup 1 --scale 1
+  python3 tests/bench/models_against_torch.py "$@"
 }
 
 run_part() {
@@ -337,9 +345,11 @@ run_part() {
       check "every op" ops
       ;;
     training)
-      cover "steps as graphs and one by one, with the same bits; the loss of GPT-2 124M against the CPU's"
+      cover "steps as graphs and one by one, with the same bits; losses against the CPU's"
       check "graph replay equals eager, bit for bit" graph_equals_eager
-      check "gpt2-124m-cuda trains as on the CPU" equals_cpu
+      # shellcheck disable=SC2086  # options
+      check "gpt2-124m-cuda trains as on the CPU" equals_cpu gpt2-124m-cuda $small
+      check "mixture trains as on the CPU" equals_cpu mixture --set strategy.0.size=1
       ;;
     verify | verify:*)
       cover "whole stacks on one GPU against one rank on the reference device, in f64"
@@ -365,6 +375,10 @@ run_part() {
       # shellcheck disable=SC2046,SC2086  # options
       check "kernels of a step" "$build/bin/bench/step_kernels" configs/gpt2-124m-cuda.toml --set device.plugin="$device" $small $([ "$device" = cuda ] ||
         echo --repetitions 1 --seconds 0 --rotate 1 --matrix-size 32 --copy 65536)
+      ;;
+    models | models:*)
+      cover "speed and memory of other models"
+      check "models against compiled PyTorch" models_against_torch "$(case $part in *:*) echo "${part#*:}" ;; *) echo all ;; esac)"
       ;;
     measure | measure:*)
       cover "speed and memory of GPT-2 124M, and its kernels"

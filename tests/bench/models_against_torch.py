@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Trains models of transformers with Strata and with PyTorch, alternating, and prints the times of a step and their ratio.
 
-    python3 tests/bench/models_against_torch.py [--models bert t5] [--compile] [--dtype bf16] [--rounds 3]
+    python3 tests/bench/models_against_torch.py [--models bert t5] [--compile] [--dtype bf16] [--rounds 3] [--device cuda]
 
 Each row of MODELS is one model: the tables of its configuration here, and what makes the model and a batch there. Both
-sides train with AdamW on random data of the same sizes, with two threads on one rank. A time is the median of the steps
-after --warmup. A ratio is the median of the rounds there over the median of the rounds here, above 1 where Strata is
-faster. Memory is measured as in against_torch.py. "compiled" is torch.compile; eager if it fails, which is said.
+sides train with AdamW on random data of the same sizes on one rank, with two threads on a CPU. A time is the median of
+the steps after --warmup. A ratio is the median of the rounds there over the median of the rounds here, above 1 where
+Strata is faster. "compiled" is torch.compile; eager if it fails, which is said.
+
+On a CPU, memory is measured as in against_torch.py. On a GPU it is the planned arena here and the most that tensors had
+at a time there, a step is one micro-batch, and --scale makes the batches of the rows larger.
 
 Needs PyTorch and transformers (docs/performance.md).
 """
@@ -33,27 +36,29 @@ plugin = "adamw"
 lr = 1e-4
 weight_decay = 0.01
 [device]
-plugin = "cpu"
-threads = 2
+plugin = "{device}"
 """
-DOCUMENTS = 64
 
 
-def tokens(folder, name, vocab, length):
+def documents(row):
+    return max(64, row["batch"])
+
+
+def tokens(folder, name, row, length):
     """A raw file of documents that fill a sequence with the tokens around them. Each ends with token 1."""
     import random
     from array import array
     random.seed(3)
     values = array("H")
-    for _ in range(DOCUMENTS):
-        values.extend(random.randrange(4, vocab) for _ in range(length))
+    for _ in range(documents(row)):
+        values.extend(random.randrange(4, row["vocab"]) for _ in range(length))
         values.append(1)
     (folder / name).write_bytes(values.tobytes())
 
 
 def bert_data(folder, row):
-    tokens(folder, "tokens", row["vocab"], row["length"] - 2)
-    (folder / "labels").write_bytes(bytes(2 * DOCUMENTS))
+    tokens(folder, "tokens", row, row["length"] - 2)
+    (folder / "labels").write_bytes(bytes(2 * documents(row)))
 
 
 def bert_torch(row):
@@ -65,8 +70,8 @@ def bert_torch(row):
 
 
 def t5_data(folder, row):
-    tokens(folder, "tokens", row["vocab"], row["length"] - 1)
-    tokens(folder, "targets", row["vocab"], row["target_length"] - 1)
+    tokens(folder, "tokens", row, row["length"] - 1)
+    tokens(folder, "targets", row, row["target_length"] - 1)
 
 
 def t5_torch(row):
@@ -81,7 +86,7 @@ def t5_torch(row):
 
 
 def mixture_data(folder, row):
-    tokens(folder, "tokens", row["vocab"], row["length"])
+    tokens(folder, "tokens", row, row["length"])
 
 
 def mixture_torch(row):
@@ -104,7 +109,7 @@ def vit_data(folder, row):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     side = row["image"]
-    for index in range(DOCUMENTS):
+    for index in range(documents(row)):
         place = folder / "images" / str(index % 2)
         place.mkdir(parents=True, exist_ok=True)
         pixels = b"".join(b"\0" + os.urandom(3 * side) for _ in range(side))
@@ -169,25 +174,30 @@ MODELS = {
 }
 
 
-def digest(lines, warmup, peak):
-    return {"seconds": statistics.median(line["seconds"] for line in lines[warmup:]), "peak_pss_bytes": peak}
+def digest(seconds, warmup, peak):
+    return {"seconds": statistics.median(seconds[warmup:]), "peak_bytes": peak}
 
 
 def run_strata(args, row, folder):
     config, log = folder / "run.toml", folder / "log.jsonl"
     log.unlink(missing_ok=True)
     tables = row["tables"].format(folder=folder, **row)
-    config.write_text(tables + RUN.format(folder=folder, steps=args.steps, batch=row["batch"], micro=row.get("micro", 1)) +
-                      (BF16 if args.dtype == "bf16" else ""))
+    micro = row.get("micro", 1) if args.device == "cpu" else row["batch"]
+    config.write_text(tables + RUN.format(folder=folder, steps=args.steps, batch=row["batch"], micro=micro, device=args.device) +
+                      ("threads = 2\n" if args.device == "cpu" else "") + (BF16 if args.dtype == "bf16" else ""))
     _, peak = run_measured([str(args.strata), "train", str(config), "--log-json", str(log), "--overwrite"], 2)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    return digest([{"seconds": line["step_seconds"]} for line in lines if "step_seconds" in line], args.warmup, peak)
+    if args.device != "cpu":
+        peak = max(next(line for line in lines if line.get("event") == "summary")["arena_peak_bytes"])
+    return digest([line["step_seconds"] for line in lines if "step_seconds" in line], args.warmup, peak)
 
 
 def run_torch(args, key):
-    command = [sys.executable, __file__, "--there", key, "--steps", args.steps, "--dtype", args.dtype]
+    command = [sys.executable, __file__, "--there", key, "--steps", args.steps, "--dtype", args.dtype,
+               "--device", args.device, "--scale", args.scale]
     output, peak = run_measured([str(word) for word in command + ["--compile"] * args.compile], 2)
-    return digest([json.loads(line) for line in output.splitlines() if line.startswith("{")], args.warmup, peak)
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return digest([line["seconds"] for line in lines], args.warmup, lines[-1]["device_bytes"] or peak)
 
 
 def train_there(args):
@@ -195,20 +205,25 @@ def train_there(args):
     import torch
     torch.manual_seed(1)
     torch.set_num_threads(2)
+    cuda = args.device == "cuda"
     model, batch = MODELS[args.there]["torch"](MODELS[args.there])
+    if cuda:
+        model, batch = model.cuda(), {name: tensor.cuda() for name, tensor in batch.items()}
     model.train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=cuda)
     if args.compile:
         model.compile()
     for _ in range(args.steps):
         begin = time.perf_counter()
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.dtype == "bf16"):
+        with torch.autocast("cuda" if cuda else "cpu", dtype=torch.bfloat16, enabled=args.dtype == "bf16"):
             loss = model(**batch).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        print(json.dumps({"loss": float(loss.detach()), "seconds": time.perf_counter() - begin}), flush=True)
+        loss = float(loss.detach())  # waits for the GPU
+        print(json.dumps({"loss": loss, "seconds": time.perf_counter() - begin,
+                          "device_bytes": torch.cuda.max_memory_allocated() if cuda else 0}), flush=True)
 
 
 def compare(args, key):
@@ -221,8 +236,8 @@ def compare(args, key):
             sides["strata"].append(run_strata(args, row, folder))
             sides["torch"].append(run_torch(args, key))
     seconds = {side: statistics.median(each["seconds"] for each in rounds) for side, rounds in sides.items()}
-    memory = {side: max(each["peak_pss_bytes"] for each in rounds) for side, rounds in sides.items()}
-    print(f"{row['name']:28} {args.dtype:5} {seconds['strata']:8.3f} s {seconds['torch']:8.3f} s "
+    memory = {side: max(each["peak_bytes"] for each in rounds) for side, rounds in sides.items()}
+    print(f"{row['name']:28} {args.dtype:5} {seconds['strata']:8.4f} s {seconds['torch']:8.4f} s "
           f"ratio {seconds['torch'] / seconds['strata']:.3f}  memory {memory['strata'] / 2**20:.0f} and "
           f"{memory['torch'] / 2**20:.0f} MiB, ratio {memory['strata'] / memory['torch']:.2f}", flush=True)
 
@@ -230,18 +245,22 @@ def compare(args, key):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--strata", default=REPOSITORY / "build/release/bin/strata", type=Path)
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--models", nargs="+", choices=[*MODELS, "all"], default=["all"])
     parser.add_argument("--there", choices=MODELS, help=argparse.SUPPRESS)
+    parser.add_argument("--device", default="cpu", help="Strata's device plugin; PyTorch uses the GPU if it is cuda")
+    parser.add_argument("--scale", type=int, default=1, help="factor of the batches")
     parser.add_argument("--compile", action="store_true", help="torch.compile there")
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--warmup", type=int, default=2, help="steps left out of the median, on both sides")
     args = parser.parse_args()
+    for row in MODELS.values():
+        row["batch"] *= args.scale
     if args.there:
         return train_there(args)
     print(f"{'model':28} {'type':5} {'Strata':>10} {'PyTorch' + (', compiled' if args.compile else ''):>10}")
-    for key in args.models:
+    for key in MODELS if "all" in args.models else args.models:
         compare(args, key)
 
 
