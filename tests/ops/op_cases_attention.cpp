@@ -282,6 +282,21 @@ std::vector<OpCase> attention_cases() {
   add_biased({"narrow_whole", narrow, heads, heads, false, 0.0}, 1.0);
   add_biased({"wide_grouped", wide, grouped, kv_heads, true, 0.0}, 0.0);
   add_biased({"widest_dropout", widest, heads, heads, true, 0.1}, 0.0);
+  // Several samples, tiles and heads, whole tiles and ragged ones, and tiles with a gap between positions.
+  const DimSizes samples = {{"batch", 3}, {"seq", 149}, {"heads", 2}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 24}};
+  add_biased({"samples_whole", samples, heads, heads, false, 0.0}, 0.0);
+  add_biased({"samples_window_documents", samples, grouped, kv_heads, true, 0.0, {}, 0, false, 70, true}, 0.0);
+  add_biased({"tiled_whole", tiled, heads, heads, false, 0.0}, 0.0);
+  add_biased({"tiled_causal", tiled, heads, heads, true, 0.0}, 0.0);
+  add_biased({"tiled_zigzag_whole",
+              tiled,
+              heads,
+              heads,
+              false,
+              0.0,
+              {{"seq", tiled_zigzag(2, 1)}, {"kv_seq", tiled_zigzag(2, 0)}}},
+             0.0);
+  add_biased({"wide_whole", wide, heads, heads, false, 0.0}, 0.0);
   std::vector<OpCase> cases;
   for (const Variant& variant : variants) {
     cases.push_back(forward_case(variant));

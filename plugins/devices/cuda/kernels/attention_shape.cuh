@@ -54,9 +54,8 @@ struct AttentionShape {
   const std::int32_t* query_documents = nullptr;
   const std::int32_t* key_documents = nullptr;
   /// Bias of the scores [heads, distance] in the type of the operands, with an element for each distance from
-  /// 1 - queries to keys - 1 of a key from its query, and the gradient of it. Null: none.
+  /// 1 - queries to keys - 1 of a key from its query. Null: none.
   const void* bias = nullptr;
-  void* d_bias = nullptr;
   /// If true, the output or the gradients are f32 for every operand type.
   bool f32_results = false;
   /// True if all rows of all operands and results start at multiples of 16 bytes.

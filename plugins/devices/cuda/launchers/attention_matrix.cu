@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, IsGeneral ? 1 : Tiling::kBlo
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile_of(stage));
     if constexpr (IsGeneral) {
       cap_scores(scores, shape);
-      add_bias<Rows::are_queries, T>(scores, shape, head, first_query, tile.index * kKeys);
+      add_bias<Rows::are_queries, kQueries, kKeys, T>(scores, shape, head, first_query, tile.index * kKeys);
     }
     if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, query_places, key_places[stage]);
     softmax.add(scores, output);
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, IsGeneral ? 1 : Tiling::kBlo
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(key_tile, query_tile);
     if constexpr (IsGeneral) {
       cap_scores(scores, shape);
-      add_bias<Rows::are_keys, T>(scores, shape, step.head, step.first_query(), first_key);
+      add_bias<Rows::are_keys, kQueries, kKeys, T>(scores, shape, step.head, step.first_query(), first_key);
     }
     if (!step.is_whole) hide<Rows::are_keys>(scores, shape, key_places, query_places[stage]);
     Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(value_tile, gradient_tile);
@@ -230,7 +230,8 @@ __global__ void __launch_bounds__(Tiling::kThreads, IsGeneral ? 1 : Tiling::kBlo
 template <class T, class Tiling, bool IsGeneral>
 __global__ void __launch_bounds__(Tiling::kThreads, IsGeneral ? 1 : Tiling::kBlocks)
     attention_query_gradient_kernel(const __grid_constant__ AttentionShape shape, const T* q, const T* k, const T* v,
-                                    const QueryStatistic<float>* statistics, const T* d_o, void* d_q) {
+                                    const QueryStatistic<float>* statistics, const T* d_o, void* d_q,
+                                    [[maybe_unused]] float* bias_sums) {
   constexpr int kThreads = Tiling::kThreads;
   constexpr int kQueries = Tiling::kRows;
   constexpr int kKeys = Tiling::kColumns;
@@ -278,6 +279,9 @@ __global__ void __launch_bounds__(Tiling::kThreads, IsGeneral ? 1 : Tiling::kBlo
   load_tile(tile, 0);
   commit_copies();
 
+  if constexpr (IsGeneral) {
+    if (bias_sums != nullptr) bias_sums = clear_bias_sums<kThreads>(bias_sums, shape);
+  }
   MatrixFragment<Tiling::kRowTiles, Tiling::kWidth> sum;
   sum.clear();
   for (int stage = 0; !visible.is_end(tile); stage ^= 1) {
@@ -290,12 +294,20 @@ __global__ void __launch_bounds__(Tiling::kThreads, IsGeneral ? 1 : Tiling::kBlo
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile_of(stage));
     if constexpr (IsGeneral) {
       cap_scores(scores, shape);
-      add_bias<Rows::are_queries, T>(scores, shape, head, first_query, tile.index * kKeys);
+      add_bias<Rows::are_queries, kQueries, kKeys, T>(scores, shape, head, first_query, tile.index * kKeys);
     }
     if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, query_places, key_places[stage]);
     Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(gradient_tile, value_tile_of(stage));
     differentiate<Rows::are_queries, kKeys, IsGeneral>(scores, value_products, shape, own_statistics, kept_of(stage));
     multiply_add<T>(sum, value_products, key_tile_of(stage));
+    if constexpr (IsGeneral) {
+      if (bias_sums != nullptr) {
+        static_assert(2 * Tiling::kColumnBytes >= sizeof(float) * kQueries * kKeys);
+        auto* staging = reinterpret_cast<float*>(stages + 2 * stage * Tiling::kColumnBytes);
+        add_bias_gradient<kThreads, kQueries, kKeys>(bias_sums, staging, value_products, shape, first_query,
+                                                     tile.index * kKeys);
+      }
+    }
     tile = next;
   }
   wait_copies<0>();
@@ -352,6 +364,11 @@ std::size_t MatrixUnits<T, Width, Columns>::shared_bytes(bool is_general) {
 }
 
 template <class T, int Width, int Columns>
+int MatrixUnits<T, Width, Columns>::query_gradient_rows() {
+  return AttentionTilings<Width, Columns>::QueryGradient::kRows;
+}
+
+template <class T, int Width, int Columns>
 void MatrixUnits<T, Width, Columns>::forward(const AttentionPlan& plan, const KernelArguments& arguments) {
   using Tiling = typename AttentionTilings<Width, Columns>::Forward;
   const AttentionShape shape = plan.at(arguments);
@@ -371,7 +388,7 @@ void MatrixUnits<T, Width, Columns>::gradient(const AttentionPlan& plan, const A
   with_generality(shape, [&]<bool IsGeneral>() {
     launch(attention_query_gradient_kernel<T, Queries, IsGeneral>,
            plan.by_queries(Queries::kRows, Queries::kThreads, Queries::query_gradient_bytes(IsGeneral)), given.stream,
-           shape, given.q, given.k, given.v, given.statistics, given.d_o, given.d_q);
+           shape, given.q, given.k, given.v, given.statistics, given.d_o, given.d_q, given.bias_sums);
     launch(attention_key_gradient_kernel<T, Keys, IsGeneral>,
            plan.by_keys(Keys::kRows, Keys::kThreads, Keys::key_gradient_bytes(IsGeneral)), given.stream, shape, given.q,
            given.k, given.v, given.statistics, given.d_o, given.d_k, given.d_v);

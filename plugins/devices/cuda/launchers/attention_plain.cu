@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     if (!tile.is_whole) load_places<Rows::are_keys>(memory.key_places, shape, sample, first_key);
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
     cap_scores(scores, shape);
-    add_bias<Rows::are_queries, T>(scores, shape, head, first_query, first_key);
+    add_bias<Rows::are_queries, kTile, kTile, T>(scores, shape, head, first_query, first_key);
     if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, *memory.query_places, *memory.key_places);
     softmax.add(scores, output);
     if (shape.dropout.threshold != 0) {
@@ -63,7 +63,7 @@ template <class T>
 __global__ void __launch_bounds__(kPlainThreads)
     attention_plain_query_gradient_kernel(const __grid_constant__ AttentionShape shape, const T* q, const T* k,
                                           const T* v, const QueryStatistic<Accumulate<T>>* statistics, const T* d_o,
-                                          void* d_q) {
+                                          void* d_q, Accumulate<T>* bias_sums) {
   using Real = Accumulate<T>;
   using Scores = PlainScores<Real>;
   constexpr int kTile = kPlainRows<Real>;
@@ -83,6 +83,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   wait_copies<0>();
 
   const bool has_dropout = shape.dropout.threshold != 0;
+  if (bias_sums != nullptr) bias_sums = clear_bias_sums<kPlainThreads>(bias_sums, shape);
   PlainSum<Real> sum;
   sum.clear();
   for (auto tile = visible.next(0); !visible.is_end(tile); tile = visible.next(tile.index + 1)) {
@@ -90,13 +91,17 @@ __global__ void __launch_bounds__(kPlainThreads)
     if (!tile.is_whole) load_places<Rows::are_keys>(memory.key_places, shape, sample, first_key);
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
     cap_scores(scores, shape);
-    add_bias<Rows::are_queries, T>(scores, shape, head, first_query, first_key);
+    add_bias<Rows::are_queries, kTile, kTile, T>(scores, shape, head, first_query, first_key);
     if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, *memory.query_places, *memory.key_places);
     if (has_dropout) {
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, head, first_query, first_key);
     }
     Scores value_products = multiply_transposed(memory, gradients, first_query, values, first_key);
     differentiate<Rows::are_queries, kTile, true>(scores, value_products, shape, memory.statistics, memory.kept);
+    if (bias_sums != nullptr) {
+      add_bias_gradient<kPlainThreads, kTile, kTile>(bias_sums, memory.factor.elements, value_products, shape,
+                                                     first_query, first_key);
+    }
     multiply_add(sum, memory, value_products, keys, first_key);
   }
 #pragma unroll
@@ -144,7 +149,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     }
     Scores scores = multiply_transposed(memory, keys, first_key, queries, first_query);
     cap_scores(scores, shape);
-    add_bias<Rows::are_keys, T>(scores, shape, step.head, first_query, first_key);
+    add_bias<Rows::are_keys, kTile, kTile, T>(scores, shape, step.head, first_query, first_key);
     if (!step.is_whole) hide<Rows::are_keys>(scores, shape, *memory.key_places, *memory.query_places);
     Scores value_products = multiply_transposed(memory, values, first_key, gradients, first_query);
     differentiate<Rows::are_keys, kTile, true>(scores, value_products, shape, memory.statistics, memory.kept);
@@ -164,6 +169,11 @@ __global__ void __launch_bounds__(kPlainThreads)
 static_assert(kWidestHead == kPlainWidth);
 
 template <class T>
+int PlainUnits<T>::query_gradient_rows() {
+  return kPlainRows<Accumulate<T>>;
+}
+
+template <class T>
 void PlainUnits<T>::forward(const AttentionPlan& plan, const KernelArguments& arguments) {
   using Real = Accumulate<T>;
   launch(attention_plain_kernel<T>, plan.by_queries(kPlainRows<Real>, kPlainThreads, PlainMemory<Real>::kBytes),
@@ -177,7 +187,7 @@ void PlainUnits<T>::gradient(const AttentionPlan& plan, const AttentionShape& sh
   using Real = Accumulate<T>;
   launch(attention_plain_query_gradient_kernel<T>,
          plan.by_queries(kPlainRows<Real>, kPlainThreads, PlainMemory<Real>::kBytes), given.stream, shape, given.q,
-         given.k, given.v, given.statistics, given.d_o, given.d_q);
+         given.k, given.v, given.statistics, given.d_o, given.d_q, given.bias_sums);
   launch(attention_plain_key_gradient_kernel<T>,
          plan.by_keys(kPlainRows<Real>, kPlainThreads, PlainMemory<Real>::kBytes), given.stream, shape, given.q,
          given.k, given.v, given.statistics, given.d_o, given.d_k, given.d_v);

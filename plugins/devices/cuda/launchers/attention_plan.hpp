@@ -59,7 +59,6 @@ class AttentionPlan {
         micro_batch_offset(op_, samples(), shape.dropout.samples, arguments.context.micro_batch);
     shape.has_aligned_rows = has_aligned_rows(arguments);
     if (has_bias()) shape.bias = arguments.operands[without_bias_];
-    if (arguments.results.size() > kBiasGradient) shape.d_bias = arguments.results[kBiasGradient];
     if (reals_ < arguments.operands.size()) {
       shape.query_documents = in<std::int32_t>(arguments, reals_);
       shape.key_documents = in<std::int32_t>(arguments, reals_ + 1);
@@ -81,11 +80,12 @@ class AttentionPlan {
   [[nodiscard]] Geometry by_keys(int rows, int threads, std::size_t shared_bytes) const {
     return geometry(shape_.keys, rows, shape_.kv_heads, threads, shared_bytes);
   }
+  /// Number of blocks of `rows` queries of a head, for all samples.
+  [[nodiscard]] std::int64_t query_blocks(int rows) const {
+    return std::int64_t{blocks_for(shape_.queries, rows)} * shape_.batch;
+  }
 
  private:
-  /// The result of attention_gradient that is the gradient of the bias.
-  static constexpr std::size_t kBiasGradient = 3;
-
   [[nodiscard]] const Dim& samples() const { return op_.operands[0].dims[0]; }
 
   [[nodiscard]] bool has_aligned_rows(const KernelArguments& arguments) const {
@@ -103,10 +103,11 @@ class AttentionPlan {
   AttentionShape shape_;
 };
 
-/// Workspace of the gradient: a QueryStatistic for each query and head.
+/// Workspace of the gradient: a QueryStatistic for each query and head, and from `bias_sums_at` on the blocks' sums of
+/// the gradient of the bias.
 template <class T>
 struct GradientArguments {
-  explicit GradientArguments(const KernelArguments& arguments)
+  GradientArguments(const KernelArguments& arguments, std::int64_t bias_sums_at)
       : q(in<T>(arguments, 0)),
         k(in<T>(arguments, 1)),
         v(in<T>(arguments, 2)),
@@ -117,7 +118,14 @@ struct GradientArguments {
         d_k(arguments.results[1]),
         d_v(arguments.results[2]),
         statistics(workspace_at<QueryStatistic<Accumulate<T>>>(arguments, 0)),
-        stream(arguments.stream) {}
+        stream(arguments.stream) {
+    if (arguments.results.size() <= kBiasGradient) return;
+    d_bias = arguments.results[kBiasGradient];
+    bias_sums = workspace_at<Accumulate<T>>(arguments, bias_sums_at);
+  }
+
+  /// The result that is the gradient of the bias.
+  static constexpr std::size_t kBiasGradient = 3;
 
   const T* q;
   const T* k;
@@ -128,6 +136,9 @@ struct GradientArguments {
   void* d_q;
   void* d_k;
   void* d_v;
+  /// Null without a bias.
+  void* d_bias = nullptr;
+  Accumulate<T>* bias_sums = nullptr;
   QueryStatistic<Accumulate<T>>* statistics;
   Stream stream;
 };
@@ -136,6 +147,8 @@ struct GradientArguments {
 /// or keys wide.
 template <class T, int Width, int Columns>
 struct MatrixUnits {
+  /// Queries of a block that computes their gradient.
+  static int query_gradient_rows();
   /// The most shared memory that a block of these kernels asks for.
   static std::size_t shared_bytes(bool is_general);
   static void forward(const AttentionPlan& plan, const KernelArguments& arguments);
@@ -145,14 +158,16 @@ struct MatrixUnits {
 /// The kernels on ordinary arithmetic units, for all other heads.
 template <class T>
 struct PlainUnits {
+  static int query_gradient_rows();
   static void forward(const AttentionPlan& plan, const KernelArguments& arguments);
   static void gradient(const AttentionPlan& plan, const AttentionShape& shape, const GradientArguments<T>& given);
 };
 
-/// The gradient of the bias, on ordinary arithmetic units.
+/// The gradient of the bias, from the sums of blocks of `rows` queries.
 template <class T>
 struct BiasGradient {
-  static void launch(const AttentionShape& shape, const GradientArguments<T>& given);
+  static std::int64_t workspace_bytes(const AttentionPlan& plan, int rows);
+  static void launch(const AttentionPlan& plan, const GradientArguments<T>& given, int rows);
 };
 
 inline constexpr int kNarrowHead = 64;

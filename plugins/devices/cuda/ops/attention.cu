@@ -122,8 +122,10 @@ PreparedKernel prepare_attention_gradient(const OpInstance& op, const CudaEnviro
       const std::int64_t rows = plan.shape().rows();
       WorkspacePlan workspace;
       workspace.reserve(rows * static_cast<std::int64_t>(sizeof(QueryStatistic<Accumulate<T>>)));
+      const int rows_of_block = Units::query_gradient_rows();
+      const std::int64_t bias_sums_at = workspace.reserve(BiasGradient<T>::workspace_bytes(plan, rows_of_block));
       return {[=](const KernelArguments& arguments) {
-                const GradientArguments<T> given(arguments);
+                const GradientArguments<T> given(arguments, bias_sums_at);
                 const AttentionShape shape = plan.at(arguments);
                 Geometry geometry;
                 geometry.grid.x = blocks_for(rows, kRowsPerStatisticsBlock);
@@ -131,7 +133,7 @@ PreparedKernel prepare_attention_gradient(const OpInstance& op, const CudaEnviro
                 launch(attention_statistics_kernel<T>, geometry, arguments.stream, shape, given.o, given.d_o,
                        given.log_sum_exponential, given.statistics);
                 Units::gradient(plan, shape, given);
-                if (shape.d_bias != nullptr) BiasGradient<T>::launch(shape, given);
+                if (given.d_bias != nullptr) BiasGradient<T>::launch(plan, given, rows_of_block);
               },
               workspace.bytes()};
     });
