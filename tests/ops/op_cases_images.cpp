@@ -23,8 +23,7 @@ struct WindowShape {
 };
 
 /// The convolution and its gradients.
-std::vector<OpCase> convolutions(const WindowShape& window) {
-  DimSizes sizes = kImageSizes;
+std::vector<OpCase> convolutions(const WindowShape& window, DimSizes sizes = kImageSizes) {
   sizes["rows"] = sizes["columns"] = window.size;
   sizes["channels"] = window.channels;
   sizes["planes"] = window.planes;
@@ -38,11 +37,15 @@ std::vector<OpCase> convolutions(const WindowShape& window) {
                   .attributes = {{"stride", window.stride}, {"padding", window.padding}, {"result", join(result)}}};
   };
   OpCase forward = row("convolution", kImages, kWindows, kConvolved);
-  forward.differentiable = true;
-  const OpCase weight = row("convolution_weight_gradient", kImages, kConvolved, kWindows);
+  forward.differentiable = sizes["batch"] < 100;
+  const OpCase input = row("convolution_input_gradient", kConvolved, kWindows, kImages);
+  OpCase weight = row("convolution_weight_gradient", kImages, kConvolved, kWindows);
+  // Sums over tens of thousands of pixels in f32, one by one.
+  if (sizes["batch"] >= 100) weight.tolerance = 4e-6;
   return {forward,
           with_accumulate(forward),
-          row("convolution_input_gradient", kConvolved, kWindows, kImages),
+          input,
+          with_accumulate(input),
           weight,
           with_accumulate(weight),
           with_f32_result(weight),
@@ -130,6 +133,14 @@ std::vector<OpCase> image_cases() {
   append(cases, convolutions({"of_patches", 2, 2, 0}));
   append(cases, convolutions({"of_points", 1, 2, 0}));
   append(cases, convolutions({"of_blocks", 3, 1, 1, 32, 16}));
+  DimSizes square = kImageSizes;
+  square["height"] = square["width"] = 16;
+  append(cases, convolutions({"of_square_points", 1, 1, 0}, square));
+  append(cases, convolutions({"of_squares", 3, 1, 1}, square));
+  // More columns than the cuda device packs at once on an emulated GPU.
+  square["batch"] = 107;
+  append(cases, convolutions({"of_many_squares", 5, 1, 2, 2, 1}, square));
+  append(cases, convolutions({"of_many_images", 5, 1, 1, 2, 1}, square));
   return cases;
 }
 

@@ -1,175 +1,378 @@
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
 #include "device/cuda_kernel.hpp"
-#include "language/language.hpp"
-#include "language/launch.hpp"
+#include "device/runtime.hpp"
+#include "launchers/image_columns.hpp"
+#include "launchers/permute.hpp"
+#include "launchers/reduce_sources.hpp"
+#include "matrix/matrix_product.hpp"
+
+/// \file
+/// Convolutions as products of cuBLASLt. With x and y as images and w[out_channels, window_elements], in row-major
+/// terms:
+///
+///   convolution                  y = w · columns(x)
+///   convolution_input_gradient   dx = the sum of each pixel's elements in wᵀ · dy
+///   convolution_weight_gradient  dw = dy · columns(x)ᵀ
+///
+/// A batch is computed in chunks of images, because columns take window_elements times the memory of y. Images with
+/// many pixels are multiplied one by one, in a batch of products. Images with few are too small for the products'
+/// tiles. Such a chunk is one matrix [channels, images · pixels], for which the channels of dy or y are permuted.
 
 namespace strata::cuda {
-
-inline constexpr int kConvolutionThreads = 256;
-
-/// Sizes of x[batch, channels, height, width], w[out_channels, channels, rows, columns] and
-/// y[batch, out_channels, out_height, out_width].
-struct ConvolutionSizes {
-  std::int64_t batch;
-  std::int64_t channels;
-  std::int64_t height;
-  std::int64_t width;
-  std::int64_t out_channels;
-  std::int64_t rows;
-  std::int64_t columns;
-  std::int64_t out_height;
-  std::int64_t out_width;
-  std::int64_t stride;
-  std::int64_t padding;
-};
-
-/// The place of an element in a row-major tensor of four dims.
-struct ImagePlace {
-  std::int64_t outer;
-  std::int64_t channel;
-  std::int64_t row;
-  std::int64_t column;
-};
-
-__device__ __forceinline__ ImagePlace place_of(std::int64_t i, std::int64_t channels, std::int64_t height,
-                                               std::int64_t width) {
-  const std::int64_t row = i / width;
-  const std::int64_t channel = row / height;
-  return {channel / channels, channel % channels, row % height, i % width};
-}
-
-/// y, by one thread for each element.
-template <class T>
-struct ConvolvedImage {
-  __device__ __forceinline__ static Accumulate<T> at(const ConvolutionSizes& s, std::int64_t index, const T* x,
-                                                     const T* w) {
-    const ImagePlace y = place_of(index, s.out_channels, s.out_height, s.out_width);
-    Accumulate<T> sum = 0;
-    for (std::int64_t c = 0; c < s.channels; ++c) {
-      const T* image = x + (y.outer * s.channels + c) * s.height * s.width;
-      const T* window = w + (y.channel * s.channels + c) * s.rows * s.columns;
-      for (std::int64_t m = 0; m < s.rows; ++m) {
-        const std::int64_t row = y.row * s.stride + m - s.padding;
-        if (row < 0 || row >= s.height) continue;
-        for (std::int64_t n = 0; n < s.columns; ++n) {
-          const std::int64_t column = y.column * s.stride + n - s.padding;
-          if (column < 0 || column >= s.width) continue;
-          sum += widen(image[row * s.width + column]) * widen(window[m * s.columns + n]);
-        }
-      }
-    }
-    return sum;
-  }
-};
-
-/// dx of dy and w: the sum over the windows that read the pixel.
-template <class T>
-struct ImageGradient {
-  __device__ __forceinline__ static Accumulate<T> at(const ConvolutionSizes& s, std::int64_t index, const T* dy,
-                                                     const T* w) {
-    const ImagePlace x = place_of(index, s.channels, s.height, s.width);
-    Accumulate<T> sum = 0;
-    for (std::int64_t m = 0; m < s.rows; ++m) {
-      const std::int64_t row = x.row + s.padding - m;
-      if (row < 0 || row % s.stride != 0 || row / s.stride >= s.out_height) continue;
-      for (std::int64_t n = 0; n < s.columns; ++n) {
-        const std::int64_t column = x.column + s.padding - n;
-        if (column < 0 || column % s.stride != 0 || column / s.stride >= s.out_width) continue;
-        const std::int64_t pixel = row / s.stride * s.out_width + column / s.stride;
-        for (std::int64_t o = 0; o < s.out_channels; ++o) {
-          const std::int64_t image = (x.outer * s.out_channels + o) * s.out_height * s.out_width;
-          const std::int64_t window = (o * s.channels + x.channel) * s.rows * s.columns;
-          sum += widen(dy[image + pixel]) * widen(w[window + m * s.columns + n]);
-        }
-      }
-    }
-    return sum;
-  }
-};
-
-/// dw of x and dy: the sum over all windows.
-template <class T>
-struct WindowGradient {
-  __device__ __forceinline__ static Accumulate<T> at(const ConvolutionSizes& s, std::int64_t index, const T* x,
-                                                     const T* dy) {
-    const ImagePlace w = place_of(index, s.channels, s.rows, s.columns);
-    Accumulate<T> sum = 0;
-    for (std::int64_t b = 0; b < s.batch; ++b) {
-      const T* image = x + (b * s.channels + w.channel) * s.height * s.width;
-      const T* gradient = dy + (b * s.out_channels + w.outer) * s.out_height * s.out_width;
-      for (std::int64_t i = 0; i < s.out_height; ++i) {
-        const std::int64_t row = i * s.stride + w.row - s.padding;
-        if (row < 0 || row >= s.height) continue;
-        for (std::int64_t j = 0; j < s.out_width; ++j) {
-          const std::int64_t column = j * s.stride + w.column - s.padding;
-          if (column < 0 || column >= s.width) continue;
-          sum += widen(image[row * s.width + column]) * widen(gradient[i * s.out_width + j]);
-        }
-      }
-    }
-    return sum;
-  }
-};
-
-template <class Sum, class T, class R>
-__global__ void __launch_bounds__(kConvolutionThreads)
-    convolve(ConvolutionSizes sizes, std::int64_t count, const T* first, const T* second, R* result, bool accumulate) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * kConvolutionThreads + threadIdx.x;
-  if (index >= count) return;
-  Accumulate<T> sum = Sum::at(sizes, index, first, second);
-  if (accumulate) sum += static_cast<Accumulate<T>>(widen(result[index]));
-  result[index] = narrow<R>(sum);
-}
-
 namespace {
 
-ConvolutionSizes sizes_of(const OpInstance& op, const Shape& x, const Shape& w, const Shape& y) {
-  return {x[0],
-          x[1],
-          x[2],
-          x[3],
-          w[0],
-          w[2],
-          w[3],
-          y[2],
-          y[3],
-          op.attributes.integer("stride"),
-          op.attributes.integer("padding")};
+/// The largest columns of a chunk, per multiprocessor.
+constexpr std::int64_t kColumnBytes = 1 << 20;
+/// Chunks of a multiple of as many images start at aligned addresses.
+constexpr std::int64_t kAlignedImages = 8;
+/// Matrices of single images have as many pixels, which fill a tile, and a multiple of kAlignedPixels.
+constexpr std::int64_t kPixelsOfTile = 256;
+constexpr std::int64_t kAlignedPixels = 8;
+
+DType sum_type(DType operand) { return operand == DType::f64 ? DType::f64 : DType::f32; }
+
+std::int64_t bytes_of(DType dtype, std::int64_t elements) {
+  return elements * static_cast<std::int64_t>(size_of(dtype));
 }
 
-template <template <class> class Sum>
-PreparedKernel prepare_products(const OpInstance& op, const ConvolutionSizes& sizes) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return with_element(op.results[0].dtype, [&]<class R>() -> PreparedKernel {
-      return {[sizes, count = elements(op.results[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
-        launch(convolve<Sum<T>, T, R>, {{blocks_for(count, kConvolutionThreads)}, {kConvolutionThreads}},
-               arguments.stream, sizes, count, in<T>(arguments, 0), in<T>(arguments, 1), out<R>(arguments, 0),
-               accumulate);
-      }};
+/// A convolution of x and w to y.
+struct Convolution {
+  Convolution(const OpInstance& op, const OperandDescription& x, const OperandDescription& w,
+              const OperandDescription& y)
+      : batch(x.shape[0]), out_channels(w.shape[0]), type(op.operands[0].dtype), sum(sum_type(type)) {
+    const auto size = [](std::int64_t value) { return static_cast<int>(value); };
+    windows = {.channels = size(x.shape[1]),
+               .height = size(x.shape[2]),
+               .width = size(x.shape[3]),
+               .window_height = size(w.shape[2]),
+               .window_width = size(w.shape[3]),
+               .out_height = size(y.shape[2]),
+               .out_width = size(y.shape[3]),
+               .stride = size(op.attributes.integer("stride")),
+               .padding = size(op.attributes.integer("padding"))};
+  }
+
+  [[nodiscard]] std::int64_t pixels() const { return windows.pixels(); }
+  [[nodiscard]] std::int64_t depth() const { return windows.window_elements(); }
+  [[nodiscard]] std::int64_t x_elements() const {
+    return std::int64_t{windows.channels} * windows.height * windows.width;
+  }
+  [[nodiscard]] std::int64_t y_elements() const { return out_channels * pixels(); }
+  /// True if each image is a matrix of its own.
+  [[nodiscard]] bool has_large_images() const { return pixels() >= kPixelsOfTile && pixels() % kAlignedPixels == 0; }
+  /// True if a product can have results of this type.
+  [[nodiscard]] bool multiplies_to(DType result) const { return result == type || result == sum; }
+
+  [[nodiscard]] ColumnPlaces places(bool of_single_images, std::int64_t images) const {
+    if (of_single_images) return {depth() * pixels(), pixels()};
+    return {pixels(), images * pixels()};
+  }
+  /// Reorders y[images, out_channels, pixels] to [out_channels, images, pixels].
+  [[nodiscard]] devices::Permutation channels_first(std::int64_t images) const {
+    return {{out_channels, images, pixels()}, {pixels(), y_elements(), 1}};
+  }
+  [[nodiscard]] devices::Permutation images_first(std::int64_t images) const {
+    return {{images, out_channels, pixels()}, {pixels(), images * pixels(), 1}};
+  }
+  /// A product for `images` images whose d has a row for each pixel.
+  [[nodiscard]] MatrixProductShape product_of_pixels(bool of_single_images, std::int64_t images) const {
+    MatrixProductShape shape;
+    shape.batch = of_single_images ? images : 1;
+    shape.rows = of_single_images ? pixels() : images * pixels();
+    shape.operand = type;
+    shape.a.leading = shape.d.leading = shape.rows;
+    return shape;
+  }
+
+  ImageWindows windows;
+  std::int64_t batch;
+  std::int64_t out_channels;
+  DType type;
+  DType sum;
+};
+
+/// Work on some of the images. It reads and writes at the start of their parts of x and y.
+struct Chunk {
+  std::int64_t images = 0;
+  std::shared_ptr<MatrixProduct> product;
+  PermuteFunction permute;
+  ColumnPlaces places;
+};
+
+/// A batch in chunks of equal size, of which the last one may be smaller.
+class Chunks {
+ public:
+  /// `column_bytes`: the columns of one image.
+  Chunks(const Convolution& convolution, std::int64_t column_bytes, const CudaEnvironment& environment)
+      : batch_(convolution.batch) {
+    const std::int64_t limit = kColumnBytes * environment.multiprocessors();
+    const std::int64_t most = column_bytes == 0 ? batch_ : std::max<std::int64_t>(limit / column_bytes, 1);
+    const std::int64_t unit = most < kAlignedImages ? 1 : kAlignedImages;
+    const std::int64_t count = blocks(batch_, most / unit * unit);
+    images_ = std::min(batch_, blocks(blocks(batch_, count), unit) * unit);
+  }
+
+  /// Prepares the chunks by make(images).
+  template <class Make>
+  void prepare(const Make& make) {
+    chunks_ = {make(images_)};
+    if (batch_ % images_ != 0) chunks_.push_back(make(batch_ % images_));
+  }
+  /// Calls function(chunk, first image) for all chunks.
+  template <class Function>
+  void for_each(const Function& function) const {
+    for (std::int64_t first = 0; first < batch_; first += images_) {
+      function(batch_ - first >= images_ ? chunks_.front() : chunks_.back(), first);
+    }
+  }
+
+  [[nodiscard]] std::int64_t images() const { return images_; }
+  [[nodiscard]] std::int64_t product_bytes() const {
+    std::int64_t bytes = 0;
+    for (const Chunk& chunk : chunks_) bytes = std::max(bytes, chunk.product->workspace_bytes());
+    return bytes;
+  }
+
+ private:
+  static std::int64_t blocks(std::int64_t count, std::int64_t each) { return (count + each - 1) / each; }
+
+  std::int64_t batch_;
+  std::int64_t images_ = 1;
+  std::vector<Chunk> chunks_;
+};
+
+const void* at(const void* begin, std::int64_t bytes) { return static_cast<const char*>(begin) + bytes; }
+void* at(void* begin, std::int64_t bytes) { return static_cast<char*>(begin) + bytes; }
+
+class Forward {
+ public:
+  Forward(const OpInstance& op, const CudaEnvironment& environment)
+      : of_(op, op.operands[0], op.operands[1], op.results[0]),
+        result_(op.results[0].dtype),
+        single_(of_.has_large_images() && of_.multiplies_to(result_)),
+        packs_(!single_ || !of_.windows.are_pixels()),
+        chunks_(of_, packs_ ? bytes_of(of_.type, of_.depth() * of_.pixels()) : 0, environment) {
+    // The permutation that adds to y reads sums, so that they are rounded once.
+    const DType product_type = single_ || (of_.multiplies_to(result_) && !op.accumulate) ? result_ : of_.sum;
+    chunks_.prepare([&](std::int64_t images) {
+      MatrixProductShape shape = of_.product_of_pixels(single_, images);
+      shape.columns = of_.out_channels;
+      shape.depth = shape.b.leading = of_.depth();
+      shape.a.batch_stride = of_.depth() * of_.pixels();
+      shape.d.batch_stride = of_.y_elements();
+      shape.result = product_type;
+      shape.accumulate = single_ && op.accumulate;
+      Chunk chunk{images, environment.matrices().product(shape), nullptr, of_.places(single_, images)};
+      if (!single_) chunk.permute = prepare_permute(of_.images_first(images), product_type, result_, op.accumulate);
+      return chunk;
     });
-  });
+    workspace_.reserve(chunks_.product_bytes());
+    columns_ = workspace_.reserve(packs_ ? bytes_of(of_.type, chunks_.images() * of_.depth() * of_.pixels()) : 0);
+    y_ = workspace_.reserve(single_ ? 0 : bytes_of(product_type, chunks_.images() * of_.y_elements()));
+  }
+
+  [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_.bytes(); }
+
+  void run(const KernelArguments& arguments) const {
+    chunks_.for_each([&](const Chunk& chunk, std::int64_t first) {
+      const void* x = at(arguments.operands[0], bytes_of(of_.type, first * of_.x_elements()));
+      void* y = at(arguments.results[0], bytes_of(result_, first * of_.y_elements()));
+      void* columns = at(arguments.workspace, columns_);
+      if (packs_) launch_pack_columns(arguments.stream, of_.type, of_.windows, chunk.images, chunk.places, x, columns);
+      void* product = single_ ? y : at(arguments.workspace, y_);
+      chunk.product->run({packs_ ? columns : x, arguments.operands[1], nullptr, product, arguments.workspace},
+                         arguments.stream);
+      if (!single_) chunk.permute(arguments.stream, product, y);
+    });
+  }
+
+ private:
+  Convolution of_;
+  DType result_;
+  bool single_;  ///< each image is a matrix of its own
+  bool packs_;
+  Chunks chunks_;
+  WorkspacePlan workspace_;
+  std::int64_t columns_ = 0;
+  std::int64_t y_ = 0;
+};
+
+class InputGradient {
+ public:
+  InputGradient(const OpInstance& op, const CudaEnvironment& environment)
+      : of_(op, op.results[0], op.operands[1], op.operands[0]),
+        result_(op.results[0].dtype),
+        accumulate_(op.accumulate),
+        single_(of_.has_large_images()),
+        sums_(!single_ || !of_.windows.are_pixels() || !of_.multiplies_to(result_)),
+        chunks_(of_, sums_ ? bytes_of(of_.sum, of_.depth() * of_.pixels()) : 0, environment) {
+    chunks_.prepare([&](std::int64_t images) {
+      MatrixProductShape shape = of_.product_of_pixels(single_, images);
+      shape.columns = shape.b.leading = of_.depth();
+      shape.depth = of_.out_channels;
+      shape.transpose_b = true;
+      shape.a.batch_stride = of_.y_elements();
+      shape.d.batch_stride = of_.depth() * of_.pixels();
+      shape.result = sums_ ? of_.sum : result_;
+      shape.accumulate = !sums_ && accumulate_;
+      Chunk chunk{images, environment.matrices().product(shape), nullptr, of_.places(single_, images)};
+      if (!single_) chunk.permute = prepare_permute(of_.channels_first(images), of_.type, of_.type, false);
+      return chunk;
+    });
+    workspace_.reserve(chunks_.product_bytes());
+    columns_ = workspace_.reserve(sums_ ? bytes_of(of_.sum, chunks_.images() * of_.depth() * of_.pixels()) : 0);
+    dy_ = workspace_.reserve(single_ ? 0 : bytes_of(of_.type, chunks_.images() * of_.y_elements()));
+  }
+
+  [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_.bytes(); }
+
+  void run(const KernelArguments& arguments) const {
+    chunks_.for_each([&](const Chunk& chunk, std::int64_t first) {
+      const void* dy = at(arguments.operands[0], bytes_of(of_.type, first * of_.y_elements()));
+      void* dx = at(arguments.results[0], bytes_of(result_, first * of_.x_elements()));
+      if (!single_) {
+        void* permuted = at(arguments.workspace, dy_);
+        chunk.permute(arguments.stream, dy, permuted);
+        dy = permuted;
+      }
+      void* product = sums_ ? at(arguments.workspace, columns_) : dx;
+      chunk.product->run({dy, arguments.operands[1], nullptr, product, arguments.workspace}, arguments.stream);
+      if (!sums_) return;
+      launch_sum_columns(arguments.stream, of_.sum, result_, of_.windows, chunk.images, chunk.places, product, dx,
+                         accumulate_);
+    });
+  }
+
+ private:
+  Convolution of_;
+  DType result_;
+  bool accumulate_;
+  bool single_;  ///< each image is a matrix of its own
+  bool sums_;    ///< the product is columns
+  Chunks chunks_;
+  WorkspacePlan workspace_;
+  std::int64_t columns_ = 0;
+  std::int64_t dy_ = 0;
+};
+
+/// A product per chunk would be deep and have few elements, too few for the GPU's multiprocessors. So the columns are
+/// divided into parts with a product each, whose results are added in order.
+class WeightGradient {
+ public:
+  WeightGradient(const OpInstance& op, const CudaEnvironment& environment)
+      : of_(op, op.operands[0], op.results[0], op.operands[1]),
+        result_(op.results[0].dtype),
+        accumulate_(op.accumulate),
+        chunks_(of_, bytes_of(of_.type, of_.depth() * of_.pixels()), environment),
+        parts_(parts(chunks_.images() * of_.pixels(), environment)) {
+    chunks_.prepare([&](std::int64_t images) {
+      MatrixProductShape shape;
+      const std::int64_t columns = images * of_.pixels();
+      shape.batch = parts(columns, environment);
+      shape.rows = shape.d.leading = of_.depth();
+      shape.columns = of_.out_channels;
+      shape.depth = columns / shape.batch;
+      shape.transpose_a = true;
+      shape.a = shape.b = {columns, shape.depth};
+      shape.d.batch_stride = elements();
+      shape.operand = of_.type;
+      shape.result = of_.sum;
+      shape.accumulate = true;
+      parts_ = std::max(parts_, shape.batch);
+      return Chunk{images, environment.matrices().product(shape),
+                   prepare_permute(of_.channels_first(images), of_.type, of_.type, false), of_.places(false, images)};
+    });
+    if (result_ != of_.sum) convert_ = prepare_permute({{elements()}, {1}}, of_.sum, result_, accumulate_);
+    workspace_.reserve(chunks_.product_bytes());
+    columns_ = workspace_.reserve(bytes_of(of_.type, chunks_.images() * of_.depth() * of_.pixels()));
+    dy_ = workspace_.reserve(bytes_of(of_.type, chunks_.images() * of_.y_elements()));
+    dw_ = workspace_.reserve(bytes_of(of_.sum, parts_ * elements()));
+  }
+
+  [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_.bytes(); }
+
+  void run(const KernelArguments& arguments) const {
+    void* columns = at(arguments.workspace, columns_);
+    void* permuted = at(arguments.workspace, dy_);
+    void* dw = at(arguments.workspace, dw_);
+    runtime::fill_zero(arguments.stream, dw, bytes_of(of_.sum, parts_ * elements()));
+    chunks_.for_each([&](const Chunk& chunk, std::int64_t first) {
+      const void* x = at(arguments.operands[0], bytes_of(of_.type, first * of_.x_elements()));
+      const void* dy = at(arguments.operands[1], bytes_of(of_.type, first * of_.y_elements()));
+      launch_pack_columns(arguments.stream, of_.type, of_.windows, chunk.images, chunk.places, x, columns);
+      chunk.permute(arguments.stream, dy, permuted);
+      chunk.product->run({columns, permuted, nullptr, dw, arguments.workspace}, arguments.stream);
+    });
+    add_parts(arguments, dw);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t elements() const { return of_.out_channels * of_.depth(); }
+
+  /// The number of parts of so many columns: a power of two for which each part has a multiple of kAlignedPixels.
+  [[nodiscard]] std::int64_t parts(std::int64_t columns, const CudaEnvironment& environment) const {
+    constexpr std::int64_t kTile = 128;
+    constexpr std::int64_t kMost = 128;
+    const std::int64_t tiles = ((of_.depth() - 1) / kTile + 1) * ((of_.out_channels - 1) / kTile + 1);
+    std::int64_t parts = 1;
+    while (parts < kMost && parts * tiles < environment.multiprocessors() &&
+           columns % (2 * parts * kAlignedPixels) == 0) {
+      parts *= 2;
+    }
+    return parts;
+  }
+
+  void add_parts(const KernelArguments& arguments, void* dw) const {
+    void* to = convert_ ? dw : arguments.results[0];
+    std::vector<const void*> sources;
+    if (accumulate_ && !convert_) sources.push_back(to);
+    for (std::int64_t i = 0; i < parts_; ++i) sources.push_back(at(dw, bytes_of(of_.sum, i * elements())));
+    launch_reduce(arguments.stream, Reduction::sum, of_.sum, to, sources, elements());
+    if (convert_) convert_(arguments.stream, dw, arguments.results[0]);
+  }
+
+  Convolution of_;
+  DType result_;
+  bool accumulate_;
+  Chunks chunks_;
+  std::int64_t parts_;
+  PermuteFunction convert_;
+  WorkspacePlan workspace_;
+  std::int64_t columns_ = 0;
+  std::int64_t dy_ = 0;
+  std::int64_t dw_ = 0;
+};
+
+template <class Op>
+PreparedKernel prepare(const OpInstance& op, const CudaEnvironment& environment) {
+  const auto prepared = std::make_shared<Op>(op, environment);
+  return {[prepared](const KernelArguments& arguments) { prepared->run(arguments); }, prepared->workspace_bytes()};
 }
 
-PreparedKernel prepare_convolution(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return prepare_products<ConvolvedImage>(
-      op, sizes_of(op, op.operands[0].shape, op.operands[1].shape, op.results[0].shape));
-}
-
-PreparedKernel prepare_image_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return prepare_products<ImageGradient>(op,
-                                         sizes_of(op, op.results[0].shape, op.operands[1].shape, op.operands[0].shape));
-}
-
-PreparedKernel prepare_window_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return prepare_products<WindowGradient>(
-      op, sizes_of(op, op.operands[0].shape, op.results[0].shape, op.operands[1].shape));
+/// Kernels count the elements of one image, and those of w, in 32 bits.
+std::optional<std::string> unsupported_convolution(const OpInstance& op) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  for (const OperandDescription& each : {op.operands[0], op.operands[1], op.results[0]}) {
+    const Shape& shape = each.shape;
+    if (shape[1] * shape[2] * shape[3] > kMost) {
+      return "[" + join(each.dims) + "] has more than 2^30 elements for each '" + each.dims[0] + "'";
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
 void register_convolution(Registration& registration) {
-  registration.add(kernel({"convolution", "tt", "r", prepare_convolution, true}));
-  registration.add(kernel({"convolution_input_gradient", "tt", "r", prepare_image_gradient, true}));
-  registration.add(kernel({"convolution_weight_gradient", "tt", "r", prepare_window_gradient, true}));
+  registration.add(kernel({"convolution", "tt", "r", prepare<Forward>, true, unsupported_convolution}));
+  registration.add(
+      kernel({"convolution_input_gradient", "tt", "r", prepare<InputGradient>, true, unsupported_convolution}));
+  registration.add(
+      kernel({"convolution_weight_gradient", "tt", "r", prepare<WeightGradient>, true, unsupported_convolution}));
 }
 
 }  // namespace strata::cuda
