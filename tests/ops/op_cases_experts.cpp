@@ -44,6 +44,33 @@ OpCase top_k(const std::string& name, std::int64_t k, bool normalize, Fill score
           .differentiable = scores != Fill::count};
 }
 
+/// Rows of matrices are whole vectors. `many`: sizes of a large row.
+std::vector<OpCase> even_experts_cases(DimSizes many) {
+  many["embed"] = 136;
+  many["ffn"] = 136;
+  // Most experts have no tokens.
+  DimSizes few = {{"batch", 1}, {"seq", 3}, {"embed", 16}, {"ffn", 40}, {"expert", 45}};
+  // Many choices, for devices that compute them in rounds.
+  DimSizes rounds = {{"batch", 5}, {"seq", 67}, {"embed", 8}, {"ffn", 16}, {"expert", 128}};
+  OpCase large = with_sizes(experts("_even", Fill::sparse), many, "_large");
+  OpCase in_rounds = with_sizes(experts("_even", Fill::sparse), rounds, "_rounds");
+  for (OpCase* each : {&large, &in_rounds}) each->tolerance = 2e-6;
+  in_rounds.attributes.set("choices", rounds["expert"]);
+  OpCase gelu = with_sizes(experts("_even_gelu", Fill::sparse), kEvenSizes, "");
+  gelu.attributes.set("kind", std::string("gelu_tanh"));
+  std::vector<OpCase> cases;
+  OpCase mostly_unchosen = with_sizes(experts("_even", Fill::sparse), few, "_few");
+  mostly_unchosen.attributes.set("choices", few["expert"]);
+  for (const OpCase& each : {gelu, mostly_unchosen, large, in_rounds}) {
+    append(cases, {each, gradient_of(each, "_input_gradient"), gradient_of(each, "_weight_gradient")});
+  }
+  append(cases, {with_accumulate(large), with_accumulate(gradient_of(gelu, "_input_gradient")),
+                 with_accumulate(gradient_of(in_rounds, "_weight_gradient")),
+                 with_f32_result(gradient_of(in_rounds, "_weight_gradient")),
+                 with_accumulate(with_f32_result(gradient_of(gelu, "_weight_gradient")))});
+  return cases;
+}
+
 }  // namespace
 
 std::vector<OpCase> routing_cases() {
@@ -122,6 +149,7 @@ std::vector<OpCase> experts_cases() {
   }
   append(cases, {with_f32_result(gradient_of(experts("_sparse", Fill::sparse), "_weight_gradient")),
                  with_accumulate(with_f32_result(gradient_of(large, "_weight_gradient")))});
+  append(cases, even_experts_cases(many));
   return cases;
 }
 

@@ -1,183 +1,219 @@
 #pragma once
 
+#include "kernels/activation.cuh"
 #include "kernels/expert_choices.cuh"
+#include "kernels/matrix_tile.cuh"
+#include "kernels/plain_tile.cuh"
 
 /// \file
-/// Products of the choices of tokens with the matrices of their experts: in 16 bits by matrix units, in others without.
+/// Products of the choices of tokens with the matrices of their experts. `Tile` is MatrixTile<T> or PlainTile<T>. Rows
+/// of choices are stored in T, which is also the type of the products' factors.
 
 namespace strata::cuda {
 
-/// c(i, j) = Σ over k of a(i, k) · b(k, j) for a tile of kProductTile rows and columns, of which only `rows` and
-/// `columns` exist. Blocks have kProductThreads threads.
+/// Functions of gates in published models.
+using ExpertActivations = ActivationList<GeluTanh, Relu, Silu>;
+
+/// Calls body with the function number `kind` of the list.
+template <class... Kinds, class Body>
+__device__ __forceinline__ void with_activation(int kind, ActivationList<Kinds...> /*kinds*/, const Body& body) {
+  int number = 0;
+  ((number++ == kind ? body(Kinds{}) : void()), ...);
+}
+
+/// Rows of the tokens of a tile's choices.
 template <class T>
-inline constexpr int kProductTile = sizeof(T) == 2 ? 64 : 32;
-inline constexpr int kProductThreads = 256;
+__device__ __forceinline__ Lines<T> token_rows(const Segment& tile, const int* token_of, const T* rows,
+                                               std::int64_t width) {
+  return {rows, width, tile.end - tile.begin, static_cast<int>(width), token_of + tile.begin};
+}
 
-template <class V, class A, class B, class Store>
-__device__ __forceinline__ void plain_tile_product(int rows, int columns, std::int64_t depth, const A& a, const B& b,
-                                                   const Store& store) {
-  constexpr int kTile = kProductTile<V>;
-  constexpr int kStep = 16;
-  constexpr int kSide = 16;  // threads along rows and columns
-  __shared__ V left[kStep][kTile + 1];
-  __shared__ V right[kStep][kTile + 1];
-  const int thread = static_cast<int>(threadIdx.x);
-  const int x = thread % kSide;
-  const int y = thread / kSide;
-  V sums[2][2] = {};
-  for (std::int64_t first = 0; first < depth; first += kStep) {
-    for (int i = thread; i < kTile * kStep; i += kProductThreads) {
-      const int row = i / kStep;
-      const std::int64_t k = first + i % kStep;
-      left[i % kStep][row] = row < rows && k < depth ? a(row, k) : V{0};
-      right[i % kStep][row] = row < columns && k < depth ? b(k, row) : V{0};
+/// How many of `count` things are left from `first` on, at most `most`.
+__device__ __forceinline__ int left_of(std::int64_t count, std::int64_t first, int most) {
+  return count - first < most ? static_cast<int>(count - first) : most;
+}
+
+/// The inner values x · w_gateᵀ and x · w_upᵀ of every choice. hidden[choice] = f(the first) · the second, or
+/// inner[choice] = both, one behind the other; the other pointer is null. Grid: columns by halves of a tile, since a
+/// tile has both matrices' results for the same columns; tiles of choices.
+template <class T, class Tile>
+__global__ void __launch_bounds__(Tile::kThreads)
+    multiply_inner(ExpertShape shape, Choices<Accumulate<T>> choices, int kind, const T* x, const T* w_gate,
+                   const T* w_up, T* hidden, T* inner) {
+  using V = Accumulate<T>;
+  constexpr int kColumns = Tile::kSide / 2;
+  const Segment tile = choices.tiles[blockIdx.y];
+  const int rows = tile.end - tile.begin;
+  if (rows <= 0) return;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kColumns;
+  const int columns = left_of(shape.inner, first, kColumns);
+  const std::int64_t from = (tile.expert * shape.inner + first) * shape.width;
+  const int width = static_cast<int>(shape.width);
+  const Lines<T> weights{w_gate + from, shape.width, columns, width, nullptr, w_up + from, kColumns};
+  const V* sums = Tile::template product<Line::result, Line::result>(token_rows(tile, choices.token_of, x, shape.width),
+                                                                     weights, width, rows, kColumns + columns);
+  using Runs = TileRuns<Tile, kColumns>;
+  const int column = Runs::column();
+  if (column >= columns) return;
+  const auto each_run = [&](const auto& body) {
+    for (int row = Runs::row(0); row < rows; row += Runs::kRowStep) {
+      V gate[Runs::kRun];
+      V up[Runs::kRun];
+      load_run(gate, sums + row * Tile::kStride + column);
+      load_run(up, sums + row * Tile::kStride + kColumns + column);
+      body(tile.begin + row, gate, up);
     }
-    __syncthreads();
+  };
+  if (hidden == nullptr) {
+    return each_run([&](std::int64_t choice, const auto& gate, const auto& up) {
+      T* to = inner + choice * 2 * shape.inner + first + column;
+      store_run(to, gate);
+      store_run(to + shape.inner, up);
+    });
+  }
+  with_activation(kind, ExpertActivations{}, [&](auto of) {
+    each_run([&](std::int64_t choice, const auto& gate, auto& up) {
+      for (int i = 0; i < Runs::kRun; ++i) up[i] *= of.value(gate[i]);
+      store_run(hidden + choice * shape.inner + first + column, up);
+    });
+  });
+}
+
+/// The gradients of the inner values of every choice, from the inner values, in their place. d_hidden = dy · w_down.
+/// If `hidden` is given, it becomes the hidden values times their gates. If `d_gates` is given, d_gates[choice, tile of
+/// columns] become sums of which the gradient of the gate is the sum. Grid: tiles of columns, tiles of choices.
+template <class T, class Tile>
+__global__ void __launch_bounds__(Tile::kThreads)
+    differentiate_inner(ExpertShape shape, Choices<Accumulate<T>> choices, int kind, const T* dy, const T* w_down,
+                        T* inner, T* hidden, Accumulate<T>* d_gates) {
+  using V = Accumulate<T>;
+  using Runs = TileRuns<Tile>;
+  constexpr int kRun = Runs::kRun;
+  const Segment tile = choices.tiles[blockIdx.y];
+  const int rows = tile.end - tile.begin;
+  if (rows <= 0) return;
+  const std::int64_t first = std::int64_t{blockIdx.x} * Tile::kSide;
+  const int columns = left_of(shape.inner, first, Tile::kSide);
+  const int width = static_cast<int>(shape.width);
+  const Lines<T> weights{w_down + tile.expert * shape.width * shape.inner + first, shape.inner, width, columns};
+  const V* sums = Tile::template product<Line::result, Line::term>(token_rows(tile, choices.token_of, dy, shape.width),
+                                                                   weights, width, rows, columns);
+  const int column = Runs::column();
+  with_activation(kind, ExpertActivations{}, [&](auto of) {
+    constexpr int kGroup = 4;  // rows whose inner values are loaded at once
+    static_assert(Runs::kCount % kGroup == 0);
+    for (int group = 0; group < Runs::kCount; group += kGroup) {
+      V gates[kGroup][kRun] = {};
+      V ups[kGroup][kRun] = {};
+      const auto exists = [&](int i) { return Runs::row(group + i) < rows && column < columns; };
+      const auto inner_of = [&](int i) {
+        return inner + std::int64_t{tile.begin + Runs::row(group + i)} * 2 * shape.inner + first + column;
+      };
 #pragma unroll
-    for (int k = 0; k < kStep; ++k) {
+      for (int i = 0; i < kGroup; ++i) {
+        if (!exists(i)) continue;
+        load_run(gates[i], inner_of(i));
+        load_run(ups[i], inner_of(i) + shape.inner);
+      }
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
+      for (int i = 0; i < kGroup; ++i) {
+        const std::int64_t choice = tile.begin + Runs::row(group + i);
+        V product = 0;
+        if (exists(i)) {
+          const V factor = choices.gates[choice];
+          V gated[kRun];
+          V d[kRun];
+          load_run(d, sums + Runs::row(group + i) * Tile::kStride + column);
 #pragma unroll
-        for (int j = 0; j < 2; ++j) sums[i][j] += left[k][y + i * kSide] * right[k][x + j * kSide];
+          for (int j = 0; j < kRun; ++j) {
+            const V pre = gates[i][j];
+            const V up = ups[i][j];
+            const V value = of.value(pre);
+            product += value * up * d[j];
+            gated[j] = factor * value * up;
+            gates[i][j] = factor * d[j] * up * of.derivative(pre);
+            ups[i][j] = factor * d[j] * value;
+          }
+          store_run(inner_of(i), gates[i]);
+          store_run(inner_of(i) + shape.inner, ups[i]);
+          if (hidden != nullptr) store_run(hidden + choice * shape.inner + first + column, gated);
+        }
+        if (d_gates == nullptr) continue;
+        product = warp_reduce<Runs::kThreadsOfRow>(product, Sum{});
+        if (column == 0 && exists(i)) d_gates[choice * gridDim.x + blockIdx.x] = product;
       }
     }
-    __syncthreads();
-  }
-  for (int i = 0; i < 2; ++i) {
-    for (int j = 0; j < 2; ++j) {
-      if (y + i * kSide < rows && x + j * kSide < columns) store(y + i * kSide, x + j * kSide, sums[i][j]);
-    }
-  }
+  });
 }
 
-/// The same with factors rounded to T, of 16 bits, and sums in f32. A warp has 16 rows and 32 columns of the tile.
-template <class T, class A, class B, class Store>
-__device__ __forceinline__ void matrix_tile_product(int rows, int columns, std::int64_t depth, const A& a, const B& b,
-                                                    const Store& store) {
-  constexpr int kTile = kProductTile<T>;
-  constexpr int kStep = 32;
-  constexpr int kStride = kStep + 8;  // eight neighbouring rows begin in different banks
-  constexpr int kPieces = 4;          // of 8 columns
-  alignas(16) __shared__ T left[kTile][kStride];
-  alignas(16) __shared__ T right[kTile][kStride];  // by column
-  const int thread = static_cast<int>(threadIdx.x);
-  const int lane = thread % kWarpSize;
-  const int first_row = thread / kWarpSize % 4 * 16;
-  const int first_column = thread / kWarpSize / 4 * 8 * kPieces;
-  float sums[kPieces][4] = {};
-  for (std::int64_t first = 0; first < depth; first += kStep) {
-    for (int i = thread; i < kTile * kStep; i += kProductThreads) {
-      const int row = i / kStep;
-      const std::int64_t k = first + i % kStep;
-      left[row][i % kStep] = narrow<T>(row < rows && k < depth ? a(row, k) : 0.0F);
-      right[row][i % kStep] = narrow<T>(row < columns && k < depth ? b(k, row) : 0.0F);
-    }
-    __syncthreads();
-#pragma unroll
-    for (int k = 0; k < kStep; k += 16) {
-      std::uint32_t a_pieces[4];
-      ldmatrix_x4(a_pieces, &left[first_row + lane % 16][k + 8 * (lane / 16)]);
-#pragma unroll
-      for (int pair = 0; pair < kPieces; pair += 2) {
-        std::uint32_t b_pieces[4];
-        const int column = first_column + 8 * pair + 8 * (lane / 16) + lane % 8;
-        ldmatrix_x4(b_pieces, &right[column][k + 8 * (lane / 8 % 2)]);
-        const std::uint32_t first_piece[2] = {b_pieces[0], b_pieces[1]};
-        const std::uint32_t second_piece[2] = {b_pieces[2], b_pieces[3]};
-        mma_m16n8k16<T>(sums[pair], a_pieces, first_piece, sums[pair]);
-        mma_m16n8k16<T>(sums[pair + 1], a_pieces, second_piece, sums[pair + 1]);
-      }
-    }
-    __syncthreads();
-  }
-#pragma unroll
-  for (int piece = 0; piece < kPieces; ++piece) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = first_row + lane / 4 + 8 * (i / 2);
-      const int column = first_column + 8 * piece + 2 * (lane % 4) + i % 2;
-      if (row < rows && column < columns) store(row, column, sums[piece][i]);
-    }
-  }
-}
-
-template <class T, class A, class B, class Store>
-__device__ __forceinline__ void tile_product(int rows, int columns, std::int64_t depth, const A& a, const B& b,
-                                             const Store& store) {
-  if constexpr (sizeof(T) == 2) {
-    matrix_tile_product<T>(rows, columns, depth, a, b, store);
-  } else {
-    plain_tile_product<Accumulate<T>>(rows, columns, depth, a, b, store);
-  }
-}
-
-/// The lines of the matrix by which a row is multiplied.
-enum class Side : std::uint8_t {
-  rows,    ///< out[i] = Σ_k a[k] · w[i, k]
-  columns  ///< out[i] = Σ_k a[k] · w[k, i]
-};
-
-/// out[row, i] for the rows of a round, each with the matrix w[expert] of `columns` results and `depth` terms. Rows are
-/// those of the tokens in x, or in a buffer of the round.
-template <class T, class A, bool kOfTokens, Side kSide>
-__global__ void __launch_bounds__(kProductThreads)
-    multiply_rows(ExpertShape shape, Choices choices, Round round, std::int64_t columns, std::int64_t depth, const A* a,
-                  const T* w, Accumulate<T>* out, bool accumulate) {
+/// sums[choice] = rows[choice] · wᵀ of the choice's expert. Or, with the gradients of inner values as rows, which are
+/// twice as long, their product with w and w_up, one below the other. Grid: tiles of columns, tiles of choices.
+template <class T, class Tile, bool kOfGradients>
+__global__ void __launch_bounds__(Tile::kThreads)
+    multiply_rows(ExpertShape shape, Choices<Accumulate<T>> choices, const T* rows_of_choices, const T* w,
+                  const T* w_up, Accumulate<T>* sums) {
   using V = Accumulate<T>;
-  const Segment tile = find_tile<kProductTile<T>>(blockIdx.x, shape, choices, round);
-  if (tile.end <= tile.begin) return;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.y) * kProductTile<T>;
-  const std::int64_t left = columns - first;
-  w += tile.expert * columns * depth;
-  tile_product<T>(
-      static_cast<int>(tile.end - tile.begin), static_cast<int>(left < kProductTile<T> ? left : kProductTile<T>), depth,
-      [&](int row, std::int64_t k) -> V {
-        const std::int64_t choice = tile.begin + row;
-        return widen(a[(kOfTokens ? choices.token_of[choice] : choice - round.begin) * depth + k]);
-      },
-      [&](std::int64_t k, int i) -> V {
-        return widen(kSide == Side::rows ? w[(first + i) * depth + k] : w[k * columns + first + i]);
-      },
-      [&](int row, int i, V sum) {
-        V& to = out[(tile.begin + row - round.begin) * columns + first + i];
-        to = accumulate ? to + sum : sum;
-      });
+  using Runs = TileRuns<Tile>;
+  const Segment tile = choices.tiles[blockIdx.y];
+  const int rows = tile.end - tile.begin;
+  if (rows <= 0) return;
+  const std::int64_t first = std::int64_t{blockIdx.x} * Tile::kSide;
+  const int columns = left_of(shape.width, first, Tile::kSide);
+  const int inner = static_cast<int>(shape.inner);
+  const int depth = kOfGradients ? 2 * inner : inner;
+  const std::int64_t from = tile.expert * shape.inner * shape.width + (kOfGradients ? first : first * shape.inner);
+  const Lines<T> left{rows_of_choices + std::int64_t{tile.begin} * depth, depth, rows, depth};
+  const Lines<T> right = kOfGradients ? Lines<T>{w + from, shape.width, inner, columns, nullptr, w_up + from, inner}
+                                      : Lines<T>{w + from, shape.inner, columns, inner};
+  constexpr Line kRight = kOfGradients ? Line::term : Line::result;
+  const V* tile_sums = Tile::template product<Line::result, kRight>(left, right, depth, rows, columns);
+  const int column = Runs::column();
+  if (column >= columns) return;
+  for (int row = Runs::row(0); row < rows; row += Runs::kRowStep) {
+    V values[Runs::kRun];
+    load_run(values, tile_sums + row * Tile::kStride + column);
+    store_run(sums + (tile.begin + row) * shape.width + first + column, values);
+  }
 }
 
-/// dw[expert, i, j] = Σ over the expert's choices in the round of left[choice, i] · right[choice, j]. One of the two is
-/// a row of a token, and the other one a row of the round.
-template <class T, class R, bool kLeftOfTokens>
-__global__ void __launch_bounds__(kProductThreads)
-    sum_outer_products(Choices choices, Round round, std::int64_t rows, std::int64_t columns, const T* of_tokens,
-                       const Accumulate<T>* of_round, R* dw, bool accumulate) {
+/// dw[expert, i, j] = Σ over the expert's choices of left[choice, i] · right[choice, j], plus dw if it accumulates.
+/// The rows i are those of dw, and then those of dw_up. Lines are those of choices, or tokens' by `token_of`. Grid:
+/// tiles of columns, tiles of rows, experts.
+template <class T, class Tile, class R, bool kLeftOfTokens>
+__global__ void __launch_bounds__(Tile::kThreads)
+    sum_outer_products(Choices<Accumulate<T>> choices, int rows, int columns, int rows_of_dw, const T* left,
+                       const T* right, R* dw, R* dw_up, bool accumulate) {
   using V = Accumulate<T>;
-  const Segment segment = segment_of(static_cast<int>(blockIdx.z), choices, round);
-  const std::int64_t count = segment.end > segment.begin ? segment.end - segment.begin : 0;
-  const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.y) * kProductTile<T>;
-  const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) * kProductTile<T>;
-  const std::int64_t rows_left = rows - first_row;
-  const std::int64_t columns_left = columns - first_column;
-  const auto token_value = [&](std::int64_t choice, std::int64_t i, std::int64_t width) -> V {
-    return widen(of_tokens[choices.token_of[choice] * width + i]);
+  using Runs = TileRuns<Tile>;
+  const std::int64_t expert = blockIdx.z;
+  const Segment segment{static_cast<int>(expert), choices.offsets[expert], choices.offsets[expert + 1]};
+  const int first_row = static_cast<int>(blockIdx.y) * Tile::kSide;
+  const int first_column = static_cast<int>(blockIdx.x) * Tile::kSide;
+  const int count = segment.end - segment.begin;
+  const auto lines = [&](bool of_tokens, const T* of, int width, int first, int most) {
+    const Lines<T> all = of_tokens ? token_rows(segment, choices.token_of, of, width)
+                                   : Lines<T>{of + std::int64_t{segment.begin} * width, width, count, width};
+    return Lines<T>{all.first + first, width, count, left_of(width, first, most), all.numbers};
   };
-  const auto round_value = [&](std::int64_t choice, std::int64_t i, std::int64_t width) -> V {
-    return of_round[(choice - round.begin) * width + i];
-  };
-  tile_product<T>(
-      static_cast<int>(rows_left < kProductTile<T> ? rows_left : kProductTile<T>),
-      static_cast<int>(columns_left < kProductTile<T> ? columns_left : kProductTile<T>), count,
-      [&](int i, std::int64_t k) -> V {
-        return kLeftOfTokens ? token_value(segment.begin + k, first_row + i, rows)
-                             : round_value(segment.begin + k, first_row + i, rows);
-      },
-      [&](std::int64_t k, int j) -> V {
-        return kLeftOfTokens ? round_value(segment.begin + k, first_column + j, columns)
-                             : token_value(segment.begin + k, first_column + j, columns);
-      },
-      [&](int i, int j, V sum) {
-        R& to = dw[(segment.expert * rows + first_row + i) * columns + first_column + j];
-        to = narrow<R>(accumulate ? widen(to) + sum : sum);
-      });
+  const Lines<T> left_lines = lines(kLeftOfTokens, left, rows, first_row, Tile::kSide);
+  const Lines<T> right_lines = lines(!kLeftOfTokens, right, columns, first_column, Tile::kSide);
+  const V* sums = Tile::template product<Line::term, Line::term>(left_lines, right_lines, count, left_lines.width,
+                                                                 right_lines.width);
+  const int column = Runs::column();
+  if (column >= right_lines.width) return;
+  for (int row = Runs::row(0); row < left_lines.width; row += Runs::kRowStep) {
+    const int i = first_row + row;
+    const std::int64_t of_matrix = i < rows_of_dw ? i : i - rows_of_dw;
+    R* to = (i < rows_of_dw ? dw : dw_up) + (expert * rows_of_dw + of_matrix) * columns + first_column + column;
+    V values[Runs::kRun];
+    load_run(values, sums + row * Tile::kStride + column);
+    if (accumulate) {
+      Accumulate<R> before[Runs::kRun];
+      load_run(before, to);
+      for (int j = 0; j < Runs::kRun; ++j) values[j] += static_cast<V>(before[j]);
+    }
+    store_run(to, values);
+  }
 }
 
 }  // namespace strata::cuda

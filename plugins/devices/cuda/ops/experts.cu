@@ -3,309 +3,256 @@
 #include <vector>
 
 #include "device/cuda_kernel.hpp"
-#include "kernels/activation.cuh"
 #include "kernels/expert_products.cuh"
 #include "language/launch.hpp"
 
 /// \file
 /// Experts with sums in f32 (f64 for f64), and products in 16 bits by matrix units: the choices of tokens are sorted by
-/// expert, and computed in rounds.
+/// expert. Rounds have some of the tokens with all their choices.
 
 namespace strata::cuda {
 
-constexpr int kListThreads = 256;
-
-/// count[expert + 1]: how many tokens choose the expert. One block for each expert.
-template <class G>
-__global__ void count_choices(ExpertShape shape, const G* gates, int* counts) {
-  int count = 0;
-  for (std::int64_t token = threadIdx.x; token < shape.tokens; token += blockDim.x) {
-    if (widen(gates[token * shape.experts + blockIdx.x]) != 0) ++count;
-  }
-  count = block_reduce(count, 0, Sum{});
-  if (threadIdx.x == 0) counts[blockIdx.x + 1] = count;
-}
-
-/// Offsets from counts, by one thread. Experts are few.
-__global__ void add_offsets(ExpertShape shape, int* offsets) {
-  offsets[0] = 0;
-  for (std::int64_t expert = 0; expert < shape.experts; ++expert) offsets[expert + 1] += offsets[expert];
-}
-
-/// Lists the choices, one block for each expert. Every thread has a run of tokens. `capacity`: of the list.
-template <class G>
-__global__ void list_choices(ExpertShape shape, const G* gates, Choices choices, std::int64_t capacity) {
-  __shared__ int counts[kListThreads];
-  const std::int64_t run = (shape.tokens + kListThreads - 1) / kListThreads;
-  const std::int64_t begin = threadIdx.x * run;
-  const std::int64_t end = begin + run < shape.tokens ? begin + run : shape.tokens;
-  const auto is_chosen = [&](std::int64_t token) { return widen(gates[token * shape.experts + blockIdx.x]) != 0; };
-  int count = 0;
-  for (std::int64_t token = begin; token < end; ++token) count += is_chosen(token) ? 1 : 0;
-  counts[threadIdx.x] = count;
-  __syncthreads();
-  std::int64_t place = choices.offsets[blockIdx.x];
-  for (unsigned thread = 0; thread < threadIdx.x; ++thread) place += counts[thread];
-  for (std::int64_t token = begin; token < end; ++token) {
-    const bool fits = is_chosen(token) && place < capacity;
-    choices.choice_of[token * shape.experts + blockIdx.x] = fits ? static_cast<int>(place) : -1;
-    if (!is_chosen(token)) continue;
-    if (fits) choices.token_of[place] = static_cast<int>(token);
-    ++place;
-  }
-}
-
-/// The choice of a block, if the round has it, and its expert. Blocks are choices.
-struct ChoiceOfBlock {
-  std::int64_t choice;
-  std::int64_t row;
-  int expert = 0;
-  bool exists;
-
-  __device__ __forceinline__ ChoiceOfBlock(const ExpertShape& shape, const Choices& choices, const Round& round)
-      : choice(round.begin + blockIdx.x), row(blockIdx.x) {
-    exists = choice < round.end && choice < choices.offsets[shape.experts];
-    while (exists && choices.offsets[expert + 1] <= choice) ++expert;
-  }
-};
-
-/// pre = f(pre) · up
-template <class V, class Kind>
-__global__ void activate_rows(ExpertShape shape, Choices choices, Round round, V* pre, const V* up) {
-  const ChoiceOfBlock of(shape, choices, round);
-  if (!of.exists) return;
-  for (std::int64_t i = of.row * shape.inner + threadIdx.x; i < (of.row + 1) * shape.inner; i += blockDim.x) {
-    pre[i] = Kind::value(pre[i]) * up[i];
-  }
-}
-
-/// The gradients of hidden values: pre becomes dpre, up becomes dup, and d_hidden becomes the hidden values times their
-/// gate. dgates may be null.
-template <class V, class Kind, class G>
-__global__ void differentiate_rows(ExpertShape shape, Choices choices, Round round, const G* gates, V* pre, V* up,
-                                   V* d_hidden, G* dgates, bool accumulate) {
-  const ChoiceOfBlock of(shape, choices, round);
-  if (!of.exists) return;
-  const std::int64_t at = choices.token_of[of.choice] * shape.experts + of.expert;
-  const V gate = static_cast<V>(widen(gates[at]));
-  V product = 0;
-  for (std::int64_t i = of.row * shape.inner + threadIdx.x; i < (of.row + 1) * shape.inner; i += blockDim.x) {
-    const V value = Kind::value(pre[i]);
-    const V hidden = value * up[i];
-    const V d = d_hidden[i];
-    product += hidden * d;
-    pre[i] = gate * d * up[i] * Kind::derivative(pre[i]);
-    up[i] = gate * d * value;
-    d_hidden[i] = gate * hidden;
-  }
-  if (dgates == nullptr) return;
-  product = block_reduce(product, V{0}, Sum{});
-  if (threadIdx.x == 0) dgates[at] = narrow<G>(accumulate ? static_cast<V>(widen(dgates[at])) + product : product);
-}
-
-/// sums[token] += the rows of the token's choices in the round, in the order of experts, times their gates (null: 1).
-/// One block for each token.
-template <class V, class G>
-__global__ void add_choices(ExpertShape shape, Choices choices, Round round, const G* gates, const V* rows, V* sums) {
-  const std::int64_t token = blockIdx.x;
-  for (std::int64_t expert = 0; expert < shape.experts; ++expert) {
-    const std::int64_t choice = choices.choice_of[token * shape.experts + expert];
-    if (choice < round.begin || choice >= round.end) continue;
-    const V factor = gates != nullptr ? static_cast<V>(widen(gates[token * shape.experts + expert])) : V{1};
-    for (std::int64_t c = threadIdx.x; c < shape.width; c += blockDim.x) {
-      sums[token * shape.width + c] += factor * rows[(choice - round.begin) * shape.width + c];
+/// y[token] = the sum of the rows of the token's choices, in the order of experts, times their gates if they are given.
+/// NaN if tokens have more choices than there is room for, which no right result may hide. Each warp has a token.
+template <class T>
+__global__ void add_choices(ExpertShape shape, Choices<Accumulate<T>> choices, const Accumulate<T>* gates,
+                            const Accumulate<T>* rows, T* y, bool accumulate) {
+  using V = Accumulate<T>;
+  constexpr int kColumns = 4;  // of a lane, so that their rows are loaded at once
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const std::int64_t token = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarpSize;
+  if (token >= shape.tokens) return;
+  const bool is_right = choices.offsets[shape.experts + 1] <= choices.capacity;
+  for (std::int64_t first = lane; first - lane < shape.width; first += kColumns * kWarpSize) {
+    V sums[kColumns];
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) sums[i] = is_right ? V{0} : static_cast<V>(__uint_as_float(0x7fc00000U));
+    for (std::int64_t expert = 0; expert < shape.experts; expert += kWarpSize) {
+      const int own = expert + lane < shape.experts ? choices.choice_of[token * shape.experts + expert + lane] : -1;
+      for (unsigned left = __ballot_sync(kFullMask, own >= 0); left != 0; left &= left - 1) {
+        const std::int64_t choice = __shfl_sync(kFullMask, own, __ffs(static_cast<int>(left)) - 1);
+        const V factor = gates != nullptr ? gates[choice] : V{1};
+#pragma unroll
+        for (int i = 0; i < kColumns; ++i) {
+          const std::int64_t column = first + i * kWarpSize;
+          if (column < shape.width) sums[i] += factor * rows[choice * shape.width + column];
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) {
+      const std::int64_t column = first + i * kWarpSize;
+      if (column >= shape.width) continue;
+      T& to = y[token * shape.width + column];
+      to = narrow<T>(accumulate ? widen(to) + sums[i] : sums[i]);
     }
   }
 }
 
-/// to = 0
-template <class T>
-__global__ void clear_values(std::int64_t size, T* to) {
+/// d_gates[token, expert] = the sum of the choice's parts, or 0 without a choice. Each thread has one.
+template <class V, class G>
+__global__ void add_gate_parts(std::int64_t size, const int* choice_of, const V* parts, int parts_of_choice, G* d_gates,
+                               bool accumulate) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < size) to[i] = narrow<T>(Accumulate<T>{0});
-}
-
-/// y = sums; NaN if tokens have more choices than there is room for, which no right result may hide.
-template <class T>
-__global__ void store_sums(ExpertShape shape, Choices choices, std::int64_t capacity, const Accumulate<T>* sums, T* y,
-                           bool accumulate) {
-  using V = Accumulate<T>;
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= shape.tokens * shape.width) return;
-  V value = accumulate ? widen(y[i]) + sums[i] : sums[i];
-  if (choices.offsets[shape.experts] > capacity) value = static_cast<V>(__uint_as_float(0x7fc00000U));
-  y[i] = narrow<T>(value);
+  if (i >= size) return;
+  const std::int64_t choice = choice_of[i];
+  V sum = accumulate ? static_cast<V>(widen(d_gates[i])) : V{0};
+  for (int part = 0; choice >= 0 && part < parts_of_choice; ++part) sum += parts[choice * parts_of_choice + part];
+  d_gates[i] = narrow<G>(sum);
 }
 
 namespace {
 
 enum class ExpertsPass : std::uint8_t { forward, input_gradient, weight_gradient };
 
-/// Choices of a round. More of them need more rounds, and less memory.
-constexpr std::int64_t kRoundChoices = 4096;
+/// The most choices of a round. More of them need fewer rounds, which each add to the gradients of weights, and more
+/// memory.
+constexpr std::int64_t kRoundChoices = 32768;
 constexpr unsigned kMapThreads = 256;
 
-template <class T, class G, class Kind>
+template <class T, class G>
 class ExpertsKernel {
  public:
   using V = Accumulate<T>;
 
-  ExpertsKernel(const OpInstance& op, ExpertsPass pass)
-      : pass_(pass), first_(pass == ExpertsPass::forward ? 0 : 1), accumulate_(op.accumulate) {
+  ExpertsKernel(const OpInstance& op, ExpertsPass pass, int kind)
+      : pass_(pass), first_(pass == ExpertsPass::forward ? 0 : 1), kind_(kind), accumulate_(op.accumulate) {
     shape_ = {rows(op.operands[first_]), columns(op.operands[first_]), columns(op.operands[first_ + 1]),
               op.operands[first_ + 2].shape[1]};
-    capacity_ = shape_.tokens * std::min(op.attributes.integer("choices"), shape_.experts);
-    room_ = std::min(capacity_, kRoundChoices);
+    const std::int64_t choices_of_token = std::min(op.attributes.integer("choices"), shape_.experts);
+    const std::int64_t most_tokens = std::max<std::int64_t>(1, kRoundChoices / choices_of_token);
+    const std::int64_t rounds = (shape_.tokens + most_tokens - 1) / most_tokens;
+    tokens_of_round_ = rounds == 0 ? 0 : (shape_.tokens + rounds - 1) / rounds;
+    room_ = tokens_of_round_ * choices_of_token;
     result_ = op.results[0].dtype;
-    const auto ints = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(int)); };
-    const auto values = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(V)); };
-    offsets_ = workspace_.reserve(ints(shape_.experts + 1));
-    token_of_ = workspace_.reserve(ints(capacity_));
-    choice_of_ = workspace_.reserve(ints(shape_.tokens * shape_.experts));
-    for (std::int64_t* inner : {&pre_, &up_, &d_hidden_}) *inner = workspace_.reserve(values(room_ * shape_.inner));
-    const bool has_sums = pass != ExpertsPass::weight_gradient;
-    rows_ = workspace_.reserve(has_sums ? values(room_ * shape_.width) : 0);
-    sums_ = workspace_.reserve(has_sums ? values(shape_.tokens * shape_.width) : 0);
+    const bool is_forward = pass == ExpertsPass::forward;
+    const bool is_of_input = pass == ExpertsPass::input_gradient;
+    const bool is_of_weights = pass == ExpertsPass::weight_gradient;
+    offsets_ = reserve<int>(shape_.experts + 2);
+    token_of_ = reserve<int>(room_);
+    gates_ = reserve<V>(room_);
+    choice_of_ = reserve<int>(tokens_of_round_ * shape_.experts);
+    counts_ = reserve<int>(shape_.experts * blocks_for(tokens_of_round_, kListTokens));
+    tiles_ = reserve<Segment>(tile_count<PlainTile<T>>());
+    inner_ = reserve<T>(is_forward ? 0 : room_ * 2 * shape_.inner);
+    hidden_ = reserve<T>(is_of_input ? 0 : room_ * shape_.inner);
+    gate_parts_ = reserve<V>(is_of_input ? room_ * blocks_for(shape_.inner, PlainTile<T>::kSide) : 0);
+    rows_ = reserve<V>(is_of_weights ? 0 : room_ * shape_.width);
   }
 
   [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_.bytes(); }
 
   void run(const KernelArguments& arguments) const {
-    list(arguments);
-    if (pass_ != ExpertsPass::weight_gradient) {
-      clear(arguments, shape_.tokens * shape_.width, workspace_at<V>(arguments, sums_));
+    if constexpr (sizeof(T) == 2) {
+      if (has_whole_chunks(arguments)) return run_rounds<MatrixTile<T>>(arguments);
     }
-    if (pass_ == ExpertsPass::input_gradient && !accumulate_) {
-      clear(arguments, shape_.tokens * shape_.experts, out<G>(arguments, 1));
-    }
-    for (std::int64_t begin = 0; begin < capacity_; begin += room_) {
-      compute(arguments, {begin, std::min(begin + room_, capacity_)});
-    }
-    if (pass_ == ExpertsPass::weight_gradient) return;
-    launch(store_sums<T>, {{blocks_for(shape_.tokens * shape_.width, kMapThreads)}, {kMapThreads}}, arguments.stream,
-           shape_, choices(arguments), capacity_, workspace_at<V>(arguments, sums_), out<T>(arguments, 0), accumulate_);
+    run_rounds<PlainTile<T>>(arguments);
   }
 
  private:
-  [[nodiscard]] Choices choices(const KernelArguments& arguments) const {
-    return {workspace_at<int>(arguments, offsets_), workspace_at<int>(arguments, token_of_),
-            workspace_at<int>(arguments, choice_of_)};
-  }
-
   template <class U>
-  static void clear(const KernelArguments& arguments, std::int64_t size, U* values) {
-    launch(clear_values<U>, {{blocks_for(size, kMapThreads)}, {kMapThreads}}, arguments.stream, size, values);
-  }
-
-  void list(const KernelArguments& arguments) const {
-    const Choices of = choices(arguments);
-    const G* gates = in<G>(arguments, first_ + 1);
-    const Geometry by_expert{{static_cast<unsigned>(shape_.experts)}, {kListThreads}};
-    launch(count_choices<G>, by_expert, arguments.stream, shape_, gates, of.offsets);
-    launch(add_offsets, {{1}, {1}}, arguments.stream, shape_, of.offsets);
-    launch(list_choices<G>, by_expert, arguments.stream, shape_, gates, of, capacity_);
+  std::int64_t reserve(std::int64_t count) {
+    return workspace_.reserve(count * static_cast<std::int64_t>(sizeof(U)));
   }
 
   /// Tiles of a round. Every expert may have one that is not full.
-  [[nodiscard]] Geometry tiles(std::int64_t columns) const {
-    const std::int64_t tiles = blocks_for(room_, kProductTile<T>) + std::min(shape_.experts, room_);
-    return {{static_cast<unsigned>(tiles), blocks_for(columns, kProductTile<T>)}, {kProductThreads}};
+  template <class Tile>
+  [[nodiscard]] unsigned tile_count() const {
+    return blocks_for(room_, Tile::kSide) + static_cast<unsigned>(std::min(shape_.experts, room_));
   }
 
-  /// Rows of tokens times an expert's matrix of `operand`.
-  template <Side kSide>
-  void multiply_tokens(const KernelArguments& arguments, const Round& round, std::size_t tokens, std::size_t operand,
-                       V* to) const {
-    launch(multiply_rows<T, T, true, kSide>, tiles(shape_.inner), arguments.stream, shape_, choices(arguments), round,
-           shape_.inner, shape_.width, in<T>(arguments, tokens), in<T>(arguments, operand), to, false);
-  }
-
-  template <Side kSide>
-  void multiply_inner(const KernelArguments& arguments, const Round& round, const V* from, std::size_t operand,
-                      bool accumulate) const {
-    launch(multiply_rows<T, V, false, kSide>, tiles(shape_.width), arguments.stream, shape_, choices(arguments), round,
-           shape_.width, shape_.inner, from, in<T>(arguments, operand), workspace_at<V>(arguments, rows_), accumulate);
-  }
-
-  void compute(const KernelArguments& arguments, const Round& round) const {
-    V* pre = workspace_at<V>(arguments, pre_);
-    V* up = workspace_at<V>(arguments, up_);
-    V* d_hidden = workspace_at<V>(arguments, d_hidden_);
-    const Choices of = choices(arguments);
-    const Geometry by_choice{{static_cast<unsigned>(room_)}, {kMapThreads}};
-    multiply_tokens<Side::rows>(arguments, round, first_, first_ + 2, pre);
-    multiply_tokens<Side::rows>(arguments, round, first_, first_ + 3, up);
-    if (pass_ == ExpertsPass::forward) {
-      launch(activate_rows<V, Kind>, by_choice, arguments.stream, shape_, of, round, pre, up);
-      multiply_inner<Side::rows>(arguments, round, pre, first_ + 4, false);
-      return add(arguments, round, in<G>(arguments, first_ + 1));
+  /// Whether all rows of matrices are whole chunks of 16 bytes at multiples of 16 bytes.
+  [[nodiscard]] bool has_whole_chunks(const KernelArguments& arguments) const {
+    bool are_aligned = shape_.width % 8 == 0 && shape_.inner % 8 == 0;
+    for (const std::size_t operand : {std::size_t{0}, first_, first_ + 2, first_ + 3, first_ + 4}) {
+      are_aligned = are_aligned && is_aligned(arguments.operands[operand]);
     }
-    multiply_tokens<Side::columns>(arguments, round, 0, first_ + 4, d_hidden);
-    const bool is_of_input = pass_ == ExpertsPass::input_gradient;
-    launch(differentiate_rows<V, Kind, G>, by_choice, arguments.stream, shape_, of, round, in<G>(arguments, first_ + 1),
-           pre, up, d_hidden, is_of_input ? out<G>(arguments, 1) : nullptr, accumulate_);
-    if (is_of_input) {
-      multiply_inner<Side::columns>(arguments, round, pre, first_ + 2, false);
-      multiply_inner<Side::columns>(arguments, round, up, first_ + 3, true);
-      return add(arguments, round, static_cast<const G*>(nullptr));
+    for (std::size_t result = 0; pass_ == ExpertsPass::weight_gradient && result < 3; ++result) {
+      are_aligned = are_aligned && is_aligned(arguments.results[result]);
     }
-    with_element(result_, [&]<class R>() { add_weights<R>(arguments, round, pre, up, d_hidden); });
+    return are_aligned;
   }
 
-  void add(const KernelArguments& arguments, const Round& round, const G* gates) const {
-    launch(add_choices<V, G>, {{static_cast<unsigned>(shape_.tokens)}, {kMapThreads}}, arguments.stream, shape_,
-           choices(arguments), round, gates, workspace_at<V>(arguments, rows_), workspace_at<V>(arguments, sums_));
+  template <class Tile>
+  void run_rounds(const KernelArguments& arguments) const {
+    for (std::int64_t token = 0; token < shape_.tokens; token += tokens_of_round_) {
+      run_round<Tile>(arguments, token, std::min(tokens_of_round_, shape_.tokens - token));
+    }
   }
 
-  template <class R>
-  void add_weights(const KernelArguments& arguments, const Round& round, const V* d_pre, const V* d_up,
-                   const V* hidden) const {
-    const bool adds = accumulate_ || round.begin > 0;
-    const auto geometry = [&](std::int64_t rows, std::int64_t columns) -> Geometry {
-      return {{blocks_for(columns, kProductTile<T>), blocks_for(rows, kProductTile<T>),
-               static_cast<unsigned>(shape_.experts)},
-              {kProductThreads}};
+  template <class Tile>
+  void run_round(const KernelArguments& arguments, std::int64_t first_token, std::int64_t tokens) const {
+    const ExpertShape shape{tokens, shape_.width, shape_.experts, shape_.inner};
+    const auto choices = list<Tile>(arguments, shape, first_token);
+    const T* x = in<T>(arguments, first_) + first_token * shape.width;
+    const T* dy = in<T>(arguments, 0) + first_token * shape.width;
+    const T* w_gate = in<T>(arguments, first_ + 2);
+    const T* w_up = in<T>(arguments, first_ + 3);
+    const T* w_down = in<T>(arguments, first_ + 4);
+    const bool is_forward = pass_ == ExpertsPass::forward;
+    T* hidden = pass_ == ExpertsPass::input_gradient ? nullptr : workspace_at<T>(arguments, hidden_);
+    T* inner = is_forward ? nullptr : workspace_at<T>(arguments, inner_);
+    const auto grid = [&](std::int64_t columns, int side) -> Geometry {
+      return {{blocks_for(columns, side), tile_count<Tile>()}, {Tile::kThreads}, Tile::kSharedBytes};
     };
-    for (const std::size_t i : {0U, 1U}) {
-      launch(sum_outer_products<T, R, false>, geometry(shape_.inner, shape_.width), arguments.stream,
-             choices(arguments), round, shape_.inner, shape_.width, in<T>(arguments, first_), i == 0 ? d_pre : d_up,
-             out<R>(arguments, i), adds);
+    launch(multiply_inner<T, Tile>, grid(shape.inner, Tile::kSide / 2), arguments.stream, shape, choices, kind_, x,
+           w_gate, w_up, is_forward ? hidden : nullptr, inner);
+    V* rows = workspace_at<V>(arguments, rows_);
+    T* y = pass_ == ExpertsPass::weight_gradient ? nullptr : out<T>(arguments, 0) + first_token * shape.width;
+    if (is_forward) {
+      launch(multiply_rows<T, Tile, false>, grid(shape.width, Tile::kSide), arguments.stream, shape, choices, hidden,
+             w_down, nullptr, rows);
+      return add(arguments, shape, choices, choices.gates, y);
     }
-    launch(sum_outer_products<T, R, true>, geometry(shape_.width, shape_.inner), arguments.stream, choices(arguments),
-           round, shape_.width, shape_.inner, in<T>(arguments, 0), hidden, out<R>(arguments, 2), adds);
+    V* gate_parts = pass_ == ExpertsPass::input_gradient ? workspace_at<V>(arguments, gate_parts_) : nullptr;
+    launch(differentiate_inner<T, Tile>, grid(shape.inner, Tile::kSide), arguments.stream, shape, choices, kind_, dy,
+           w_down, inner, hidden, gate_parts);
+    if (pass_ == ExpertsPass::weight_gradient) {
+      return with_element(
+          result_, [&]<class R>() { add_weights<Tile, R>(arguments, choices, first_token > 0, x, dy, inner, hidden); });
+    }
+    const std::int64_t gates = shape.tokens * shape.experts;
+    launch(add_gate_parts<V, G>, {{blocks_for(gates, kMapThreads)}, {kMapThreads}}, arguments.stream, gates,
+           choices.choice_of, gate_parts, static_cast<int>(blocks_for(shape.inner, Tile::kSide)),
+           out<G>(arguments, 1) + first_token * shape.experts, accumulate_);
+    launch(multiply_rows<T, Tile, true>, grid(shape.width, Tile::kSide), arguments.stream, shape, choices, inner,
+           w_gate, w_up, rows);
+    add(arguments, shape, choices, nullptr, y);
+  }
+
+  template <class Tile>
+  Choices<V> list(const KernelArguments& arguments, const ExpertShape& shape, std::int64_t first_token) const {
+    const Choices<V> choices{static_cast<int>(room_),
+                             workspace_at<int>(arguments, offsets_),
+                             workspace_at<int>(arguments, token_of_),
+                             workspace_at<V>(arguments, gates_),
+                             workspace_at<int>(arguments, choice_of_),
+                             workspace_at<Segment>(arguments, tiles_),
+                             static_cast<int>(tile_count<Tile>())};
+    const G* gates = in<G>(arguments, first_ + 1) + first_token * shape.experts;
+    int* counts = workspace_at<int>(arguments, counts_);
+    const unsigned blocks = blocks_for(shape.tokens, kListTokens);
+    launch(count_choices<V, G>, {{blocks}, {kListThreads}}, arguments.stream, shape, gates, counts);
+    launch(place_choices<V>, {{1}, {kListThreads}}, arguments.stream, static_cast<int>(shape.experts),
+           static_cast<int>(blocks), Tile::kSide, counts, choices);
+    launch(list_choices<V, G>, {{blocks}, {kListThreads}}, arguments.stream, shape, gates, counts, choices);
+    return choices;
+  }
+
+  void add(const KernelArguments& arguments, const ExpertShape& shape, const Choices<V>& choices, const V* gates,
+           T* y) const {
+    launch(add_choices<T>, {{blocks_for(shape.tokens, kMapThreads / kWarpSize)}, {kMapThreads}}, arguments.stream,
+           shape, choices, gates, workspace_at<V>(arguments, rows_), y, accumulate_);
+  }
+
+  template <class Tile, class R>
+  void add_weights(const KernelArguments& arguments, const Choices<V>& choices, bool adds_to_round, const T* x,
+                   const T* dy, const T* d_inner, const T* hidden) const {
+    const int width = static_cast<int>(shape_.width);
+    const int inner = static_cast<int>(shape_.inner);
+    const auto grid = [&](int rows, int columns) -> Geometry {
+      return {{blocks_for(columns, Tile::kSide), blocks_for(rows, Tile::kSide), static_cast<unsigned>(shape_.experts)},
+              {Tile::kThreads},
+              Tile::kSharedBytes};
+    };
+    const bool adds = accumulate_ || adds_to_round;
+    launch(sum_outer_products<T, Tile, R, false>, grid(2 * inner, width), arguments.stream, choices, 2 * inner, width,
+           inner, d_inner, x, out<R>(arguments, 0), out<R>(arguments, 1), adds);
+    launch(sum_outer_products<T, Tile, R, true>, grid(width, inner), arguments.stream, choices, width, inner, width, dy,
+           hidden, out<R>(arguments, 2), nullptr, adds);
   }
 
   ExpertsPass pass_;
   std::size_t first_;  // the operand x
+  int kind_;           // number in ExpertActivations
   bool accumulate_;
   ExpertShape shape_{};
-  std::int64_t capacity_ = 0;
-  std::int64_t room_ = 0;
+  std::int64_t tokens_of_round_ = 0;
+  std::int64_t room_ = 0;  // for choices of a round
   DType result_ = DType::f32;
   WorkspacePlan workspace_;
   std::int64_t offsets_ = 0;
   std::int64_t token_of_ = 0;
+  std::int64_t gates_ = 0;
   std::int64_t choice_of_ = 0;
-  std::int64_t pre_ = 0;
-  std::int64_t up_ = 0;
-  std::int64_t d_hidden_ = 0;
+  std::int64_t counts_ = 0;
+  std::int64_t tiles_ = 0;
+  std::int64_t inner_ = 0;
+  std::int64_t hidden_ = 0;
+  std::int64_t gate_parts_ = 0;
   std::int64_t rows_ = 0;
-  std::int64_t sums_ = 0;
 };
 
-/// Functions of gates in published models.
 template <class... Kinds>
 std::vector<std::string> names_of(ActivationList<Kinds...> /*kinds*/) {
   return {Kinds::kKind...};
 }
-using ExpertActivations = ActivationList<GeluTanh, Relu, Silu>;
 
-template <class T, class G, class First, class... Rest>
-PreparedKernel prepare_kind(const OpInstance& op, ExpertsPass pass, ActivationList<First, Rest...> /*kinds*/) {
-  if constexpr (sizeof...(Rest) > 0) {
-    if (op.attributes.word("kind") != First::kKind) return prepare_kind<T, G>(op, pass, ActivationList<Rest...>{});
-  }
-  const ExpertsKernel<T, G, First> kernel(op, pass);
+template <class T, class G>
+PreparedKernel prepare_types(const OpInstance& op, ExpertsPass pass) {
+  const std::vector<std::string> kinds = names_of(ExpertActivations{});
+  const auto kind = std::find(kinds.begin(), kinds.end(), op.attributes.word("kind")) - kinds.begin();
+  const ExpertsKernel<T, G> kernel(op, pass, static_cast<int>(kind));
   return {[kernel](const KernelArguments& arguments) { kernel.run(arguments); }, kernel.workspace_bytes()};
 }
 
@@ -313,8 +260,8 @@ template <ExpertsPass pass>
 PreparedKernel prepare_experts(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   const std::size_t x = pass == ExpertsPass::forward ? 0 : 1;
   return with_element(op.operands[x].dtype, [&]<class T>() -> PreparedKernel {
-    if (op.operands[x + 1].dtype == op.operands[x].dtype) return prepare_kind<T, T>(op, pass, ExpertActivations{});
-    return prepare_kind<T, Accumulate<T>>(op, pass, ExpertActivations{});
+    if (op.operands[x + 1].dtype == op.operands[x].dtype) return prepare_types<T, T>(op, pass);
+    return prepare_types<T, Accumulate<T>>(op, pass);
   });
 }
 

@@ -1,0 +1,91 @@
+#pragma once
+
+#include "language/language.hpp"
+
+/// \file
+/// The operands of products of matrices by tiles, and runs of values of a tile.
+
+namespace strata::cuda {
+
+/// What the number of an operand's line counts. A line has neighbouring elements.
+enum class Line : std::uint8_t {
+  result,  ///< rows or columns of the result, so a line has the terms of one row or column
+  term     ///< terms of the sums, so a line has one term of many rows or columns
+};
+
+/// Lines of a matrix in memory. They may be gathered by numbers, or be in two parts with `split` lines in the first.
+template <class T>
+struct Lines {
+  const T* first;
+  std::int64_t stride;
+  /// Lines of each part.
+  int count;
+  /// Elements of a line.
+  int width;
+  const int* numbers = nullptr;
+  const T* second = nullptr;
+  int split = 0x7FFFFFFF;
+
+  /// The number of a line in memory, or -1 if it does not exist.
+  [[nodiscard]] __device__ __forceinline__ int number(int line) const {
+    const int of_part = line < split ? line : line - split;
+    if (of_part >= count) return -1;
+    return numbers != nullptr ? numbers[line] : line;
+  }
+  /// The start of the line with a number that exists.
+  [[nodiscard]] __device__ __forceinline__ const T* start(int number) const {
+    return number < split ? first + number * stride : second + (number - split) * stride;
+  }
+};
+
+/// Loads N neighbouring elements, aligned to as many, or to 16 bytes if they have more.
+template <int N, class T>
+__device__ __forceinline__ void load_run(Accumulate<T> (&values)[N], const T* from) {
+  if constexpr (N == 1) {
+    values[0] = widen(*from);
+  } else {
+    constexpr int kPack = N < kPackedElements<T> ? N : kPackedElements<T>;
+#pragma unroll
+    for (int i = 0; i < N; i += kPack) {
+      const auto pack = load_packed<T, kPack>(from + i);
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) values[i + j] = widen(pack[j]);
+    }
+  }
+}
+
+/// Stores N neighbouring elements, aligned as for load_run().
+template <int N, class T, class V>
+__device__ __forceinline__ void store_run(T* to, const V (&values)[N]) {
+  if constexpr (N == 1) {
+    *to = narrow<T>(values[0]);
+  } else {
+    constexpr int kPack = N < kPackedElements<T> ? N : kPackedElements<T>;
+#pragma unroll
+    for (int i = 0; i < N; i += kPack) {
+      Packed<T, kPack> pack;
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) pack[j] = narrow<T>(values[i + j]);
+      store_packed(to + i, pack);
+    }
+  }
+}
+
+/// Divides rows of kColumns columns of a block's tile among its threads. A thread has runs of the same columns in every
+/// kRowStep-th row. Neighbouring threads share a row.
+template <class Tile, int kColumns = Tile::kSide>
+struct TileRuns {
+  static constexpr int kRun = Tile::kRun;
+  static constexpr int kThreadsOfRow = kColumns / kRun;
+  static constexpr int kRowStep = Tile::kThreads / kThreadsOfRow;
+  static constexpr int kCount = Tile::kSide / kRowStep;
+
+  [[nodiscard]] static __device__ __forceinline__ int row(int i) {
+    return static_cast<int>(threadIdx.x) / kThreadsOfRow + i * kRowStep;
+  }
+  [[nodiscard]] static __device__ __forceinline__ int column() {
+    return static_cast<int>(threadIdx.x) % kThreadsOfRow * kRun;
+  }
+};
+
+}  // namespace strata::cuda
