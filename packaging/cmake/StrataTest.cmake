@@ -1,4 +1,4 @@
-# strata_add_test([ONCE] NAME <name> SOURCES <file>... [LIBRARIES <target>...] [DEPENDS <target>...]
+# strata_add_test([ONCE | UNSANITIZED] NAME <name> SOURCES <file>... [LIBRARIES <target>...] [DEPENDS <target>...]
 #                 [DEFINITIONS <definition>...] [THREADS <filter>] [COST <seconds>] [SHARDS <count>] [TIMEOUT <seconds>])
 #
 # A GoogleTest program, registered with ctest as one test, or as SHARDS tests that each run a part of it, so that a long
@@ -6,7 +6,7 @@
 # tests/build_paths.hpp. THREADS: these of its tests are about threads that work together, as GoogleTest's filter; the
 # thread sanitizer runs them and no others. COST: about how many seconds one of the ctest tests takes; the longest begin
 # first. ONCE: the results do not depend on how the code is optimised, so STRATA_TESTS_ONCE leaves the test out of a build
-# without sanitizer.
+# without sanitizer. UNSANITIZED: what it runs of Strata, other tests run sanitized, and it takes long.
 #
 # One program for an area of tests, since what its files include and instantiate is compiled once for all of them.
 
@@ -28,14 +28,15 @@ set(STRATA_UNOPTIMISED -O0 -U_FORTIFY_SOURCE)
 option(STRATA_TESTS_ONCE "Without sanitizer, leave out tests of which one run is enough, because a sanitized build runs them" OFF)
 
 function(strata_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 test "ONCE" "NAME;TIMEOUT;COST;SHARDS;THREADS" "SOURCES;LIBRARIES;DEPENDS;DEFINITIONS")
+  cmake_parse_arguments(PARSE_ARGV 0 test "ONCE;UNSANITIZED" "NAME;TIMEOUT;COST;SHARDS;THREADS" "SOURCES;LIBRARIES;DEPENDS;DEFINITIONS")
   if(NOT test_NAME OR NOT test_SOURCES)
     message(FATAL_ERROR "strata_add_test: NAME and SOURCES are required")
   endif()
   if(test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "strata_add_test(${test_NAME}): unknown arguments ${test_UNPARSED_ARGUMENTS}")
   endif()
-  if((NOT test_THREADS AND STRATA_SANITIZE MATCHES "thread") OR (test_ONCE AND STRATA_TESTS_ONCE AND NOT STRATA_SANITIZE))
+  if((NOT test_THREADS AND STRATA_SANITIZE MATCHES "thread") OR (test_UNSANITIZED AND STRATA_SANITIZE) OR
+     (test_ONCE AND STRATA_TESTS_ONCE AND NOT STRATA_SANITIZE))
     return()
   endif()
   if(NOT test_TIMEOUT)

@@ -9,7 +9,8 @@ the steps after --warmup. A ratio is the median of the rounds there over the med
 Strata is faster. "compiled" is torch.compile; eager if it fails, which is said.
 
 On a CPU, memory is measured as in against_torch.py. On a GPU it is the planned arena here and the most that tensors had
-at a time there, a step is one micro-batch, and --scale makes the batches of the rows larger.
+at a time there, a step is one micro-batch, and --scale makes the batches of the rows larger. --write makes the data and
+the configurations only, FOLDER/MODEL/run.toml, for bin/bench/step_kernels.
 
 Needs PyTorch and transformers (docs/performance.md).
 """
@@ -178,13 +179,18 @@ def digest(seconds, warmup, peak):
     return {"seconds": statistics.median(seconds[warmup:]), "peak_bytes": peak}
 
 
-def run_strata(args, row, folder):
-    config, log = folder / "run.toml", folder / "log.jsonl"
-    log.unlink(missing_ok=True)
+def write_config(args, row, folder):
     tables = row["tables"].format(folder=folder, **row)
     micro = row.get("micro", 1) if args.device == "cpu" else row["batch"]
+    config = folder / "run.toml"
     config.write_text(tables + RUN.format(folder=folder, steps=args.steps, batch=row["batch"], micro=micro, device=args.device) +
                       ("threads = 2\n" if args.device == "cpu" else "") + (BF16 if args.dtype == "bf16" else ""))
+    return config
+
+
+def run_strata(args, row, folder):
+    config, log = write_config(args, row, folder), folder / "log.jsonl"
+    log.unlink(missing_ok=True)
     _, peak = run_measured([str(args.strata), "train", str(config), "--log-json", str(log), "--overwrite"], 2)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     if args.device != "cpu":
@@ -248,6 +254,7 @@ def main():
     parser.add_argument("--models", nargs="+", choices=[*MODELS, "all"], default=["all"])
     parser.add_argument("--there", choices=MODELS, help=argparse.SUPPRESS)
     parser.add_argument("--device", default="cpu", help="Strata's device plugin; PyTorch uses the GPU if it is cuda")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write configurations and data, and measure nothing")
     parser.add_argument("--scale", type=int, default=1, help="factor of the batches")
     parser.add_argument("--compile", action="store_true", help="torch.compile there")
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
@@ -258,9 +265,18 @@ def main():
     for row in MODELS.values():
         row["batch"] *= args.scale
     if args.there:
-        return train_there(args)
+        train_there(args)
+        return
+    keys = MODELS if "all" in args.models else args.models
+    if args.write:
+        for key in keys:
+            folder = args.write.resolve() / key
+            folder.mkdir(parents=True)
+            MODELS[key]["data"](folder, MODELS[key])
+            print(write_config(args, MODELS[key], folder))
+        return
     print(f"{'model':28} {'type':5} {'Strata':>10} {'PyTorch' + (', compiled' if args.compile else ''):>10}")
-    for key in MODELS if "all" in args.models else args.models:
+    for key in keys:
         compare(args, key)
 
 
