@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "device/cuda_kernel.hpp"
 #include "language/language.hpp"
 #include "language/launch.hpp"
@@ -12,42 +14,69 @@ struct ChannelShape {
   std::int64_t channels;
   std::int64_t inner;
 
-  [[nodiscard]] __device__ __forceinline__ std::int64_t element(std::int64_t i, std::int64_t channel) const {
-    return (i / inner * channels + channel) * inner + i % inner;
-  }
   [[nodiscard]] __device__ __forceinline__ std::int64_t channel(std::int64_t element) const {
     return element / inner % channels;
   }
 };
 
-/// The sum of term(element) over the elements of the block's channel.
-template <class V, class Term>
-__device__ __forceinline__ V channel_sum(const ChannelShape& shape, const Term& term) {
-  V sum = 0;
-  for (std::int64_t i = threadIdx.x; i < shape.outer * shape.inner; i += kChannelThreads) {
-    sum += term(shape.element(i, blockIdx.x));
+/// Calls use(element) for the elements of a channel in one of `pieces` parts of the outer dim: a block has a channel
+/// and a part. The sizes of a step replace a division for each element.
+template <class Use>
+__device__ __forceinline__ void for_each_in_piece(const ChannelShape& shape, std::int64_t pieces, const Use& use) {
+  const std::int64_t end = shape.outer * (blockIdx.y + 1) / pieces;
+  const std::int64_t outer_step = kChannelThreads / shape.inner;
+  const std::int64_t inner_step = kChannelThreads % shape.inner;
+  std::int64_t outer = shape.outer * blockIdx.y / pieces + threadIdx.x / shape.inner;
+  std::int64_t inner = threadIdx.x % shape.inner;
+  while (outer < end) {
+    use((outer * shape.channels + blockIdx.x) * shape.inner + inner);
+    outer += outer_step;
+    inner += inner_step;
+    if (inner < shape.inner) continue;
+    inner -= shape.inner;
+    ++outer;
   }
-  return block_sum(sum);
 }
 
+/// Sums of pieces are [sums, pieces, channels].
 template <class V>
-__device__ __forceinline__ void store_statistic(V& to, V value, bool accumulate) {
-  if (threadIdx.x == 0) to = accumulate ? to + value : value;
+__device__ __forceinline__ void store_piece(V* sums, V sum) {
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) sums[blockIdx.y * gridDim.x + blockIdx.x] = sum;
 }
 
-/// The mean of x for each channel, or with `means` the mean of (x - mean)².
+/// The sum of x for each channel, or with `means` the sum of (x - mean)².
 template <class T>
 __global__ void __launch_bounds__(kChannelThreads)
-    channel_statistic(ChannelShape shape, double part, const T* x, const Accumulate<T>* means, Accumulate<T>* result,
-                      bool accumulate) {
+    sum_pieces(ChannelShape shape, std::int64_t pieces, const T* x, const Accumulate<T>* means, Accumulate<T>* sums) {
   using V = Accumulate<T>;
-  const V sum = channel_sum<V>(shape, [&](std::int64_t i) {
+  V sum = 0;
+  for_each_in_piece(shape, pieces, [&](std::int64_t i) {
     const V value = widen(x[i]);
-    if (means == nullptr) return value;
-    const V difference = value - means[blockIdx.x];
-    return difference * difference;
+    const V difference = means == nullptr ? V{0} : value - means[blockIdx.x];
+    sum += means == nullptr ? value : difference * difference;
   });
-  store_statistic(result[blockIdx.x], sum * static_cast<V>(part), accumulate);
+  store_piece(sums, sum);
+}
+
+/// The sum over the pieces of a channel, in their order, by one thread.
+template <class V>
+__device__ __forceinline__ V sum_of_pieces(const V* sums, std::int64_t pieces, std::int64_t channels,
+                                           std::int64_t channel) {
+  V sum = 0;
+  for (std::int64_t piece = 0; piece < pieces; ++piece) sum += sums[piece * channels + channel];
+  return sum;
+}
+
+/// result = part · the sums
+template <class V>
+__global__ void __launch_bounds__(kChannelThreads)
+    store_statistic(std::int64_t channels, std::int64_t pieces, double part, const V* sums, V* result,
+                    bool accumulate) {
+  const std::int64_t c = std::int64_t{blockIdx.x} * kChannelThreads + threadIdx.x;
+  if (c >= channels) return;
+  const V value = sum_of_pieces(sums, pieces, channels, c) * static_cast<V>(part);
+  result[c] = accumulate ? result[c] + value : value;
 }
 
 /// The statistics of one channel.
@@ -73,17 +102,33 @@ __global__ void __launch_bounds__(kChannelThreads)
   y[i] = narrow<T>((widen(x[i]) - values.mean[c]) * values.scale(c) * values.gain[c] + values.bias[c]);
 }
 
+/// The sums of dy, and behind them those of dy · (x - mean).
 template <class T>
 __global__ void __launch_bounds__(kChannelThreads)
-    channel_gradient_sums(ChannelShape shape, ChannelValues<Accumulate<T>> values, const T* dy, const T* x,
-                          Accumulate<T>* sums, Accumulate<T>* products, bool accumulate) {
+    sum_gradient_pieces(ChannelShape shape, std::int64_t pieces, const Accumulate<T>* means, const T* dy, const T* x,
+                        Accumulate<T>* sums) {
   using V = Accumulate<T>;
-  const std::int64_t c = blockIdx.x;
-  const V sum = channel_sum<V>(shape, [&](std::int64_t i) { return static_cast<V>(widen(dy[i])); });
-  const V product =
-      channel_sum<V>(shape, [&](std::int64_t i) { return widen(dy[i]) * (widen(x[i]) - values.mean[c]); });
-  store_statistic(sums[c], sum, accumulate);
-  store_statistic(products[c], product * values.scale(c), accumulate);
+  V sum = 0;
+  V product = 0;
+  for_each_in_piece(shape, pieces, [&](std::int64_t i) {
+    const V gradient = widen(dy[i]);
+    sum += gradient;
+    product += gradient * (widen(x[i]) - means[blockIdx.x]);
+  });
+  store_piece(sums, sum);
+  store_piece(sums + pieces * shape.channels, product);
+}
+
+template <class V>
+__global__ void __launch_bounds__(kChannelThreads)
+    store_gradient_sums(std::int64_t channels, std::int64_t pieces, ChannelValues<V> values, const V* sums, V* to_sums,
+                        V* to_products, bool accumulate) {
+  const std::int64_t c = std::int64_t{blockIdx.x} * kChannelThreads + threadIdx.x;
+  if (c >= channels) return;
+  const V sum = sum_of_pieces(sums, pieces, channels, c);
+  const V product = sum_of_pieces(sums + pieces * channels, pieces, channels, c) * values.scale(c);
+  to_sums[c] = accumulate ? to_sums[c] + sum : sum;
+  to_products[c] = accumulate ? to_products[c] + product : product;
 }
 
 template <class T>
@@ -124,8 +169,22 @@ ChannelShape channel_shape(const OperandDescription& x, const Dim& dim) {
   return shape;
 }
 
-Geometry block_of_channels(const ChannelShape& shape) {
-  return {{static_cast<unsigned>(shape.channels)}, {kChannelThreads}};
+/// Parts of the outer dim with about kPieceElements elements of a channel each, so that few channels also keep a GPU
+/// busy.
+constexpr std::int64_t kPieceElements = 512;
+constexpr std::int64_t kMostPieces = 64;
+
+std::int64_t pieces_of(const ChannelShape& shape) {
+  return std::clamp(std::min(shape.outer, shape.outer * shape.inner / kPieceElements), std::int64_t{1}, kMostPieces);
+}
+
+template <class V>
+std::int64_t piece_bytes(const ChannelShape& shape, std::int64_t sums) {
+  return sums * pieces_of(shape) * shape.channels * static_cast<std::int64_t>(sizeof(V));
+}
+
+Geometry blocks_of_pieces(const ChannelShape& shape) {
+  return {{static_cast<unsigned>(shape.channels), static_cast<unsigned>(pieces_of(shape))}, {kChannelThreads}};
 }
 
 Geometry thread_of_elements(std::int64_t count) { return {{blocks_for(count, kChannelThreads)}, {kChannelThreads}}; }
@@ -135,13 +194,19 @@ PreparedKernel prepare_statistic(const OpInstance& op, const CudaEnvironment& /*
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     using V = Accumulate<T>;
     const Dim channels = kVariance ? op.operands.back().dims[0] : Dim(op.attributes.word("channels"));
-    return {[shape = channel_shape(op.operands[0], channels), part = 1 / op.attributes.number("count"),
+    const ChannelShape shape = channel_shape(op.operands[0], channels);
+    return {[shape, part = 1 / op.attributes.number("count"),
              accumulate = op.accumulate](const KernelArguments& arguments) {
-      const V* means = nullptr;
-      if constexpr (kVariance) means = in<V>(arguments, 1);
-      launch(channel_statistic<T>, block_of_channels(shape), arguments.stream, shape, part, in<T>(arguments, 0), means,
-             out<V>(arguments, 0), accumulate);
-    }};
+              const V* means = nullptr;
+              if constexpr (kVariance) means = in<V>(arguments, 1);
+              V* sums = workspace_at<V>(arguments, 0);
+              const std::int64_t pieces = pieces_of(shape);
+              launch(sum_pieces<T>, blocks_of_pieces(shape), arguments.stream, shape, pieces, in<T>(arguments, 0),
+                     means, sums);
+              launch(store_statistic<V>, thread_of_elements(shape.channels), arguments.stream, shape.channels, pieces,
+                     part, sums, out<V>(arguments, 0), accumulate);
+            },
+            piece_bytes<V>(shape, 1)};
   });
 }
 
@@ -161,12 +226,18 @@ PreparedKernel prepare_batch_normalize(const OpInstance& op, const CudaEnvironme
 PreparedKernel prepare_batch_norm_sums(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     using V = Accumulate<T>;
-    return {[shape = channel_shape(op.operands[0], op.operands[2].dims[0]), epsilon = op.attributes.number("epsilon"),
+    const ChannelShape shape = channel_shape(op.operands[0], op.operands[2].dims[0]);
+    return {[shape, epsilon = op.attributes.number("epsilon"),
              accumulate = op.accumulate](const KernelArguments& arguments) {
-      const ChannelValues<V> values{nullptr, nullptr, in<V>(arguments, 2), in<V>(arguments, 3), epsilon};
-      launch(channel_gradient_sums<T>, block_of_channels(shape), arguments.stream, shape, values, in<T>(arguments, 0),
-             in<T>(arguments, 1), out<V>(arguments, 0), out<V>(arguments, 1), accumulate);
-    }};
+              const ChannelValues<V> values{nullptr, nullptr, in<V>(arguments, 2), in<V>(arguments, 3), epsilon};
+              V* sums = workspace_at<V>(arguments, 0);
+              const std::int64_t pieces = pieces_of(shape);
+              launch(sum_gradient_pieces<T>, blocks_of_pieces(shape), arguments.stream, shape, pieces, values.mean,
+                     in<T>(arguments, 0), in<T>(arguments, 1), sums);
+              launch(store_gradient_sums<V>, thread_of_elements(shape.channels), arguments.stream, shape.channels,
+                     pieces, values, sums, out<V>(arguments, 0), out<V>(arguments, 1), accumulate);
+            },
+            piece_bytes<V>(shape, 2)};
   });
 }
 
