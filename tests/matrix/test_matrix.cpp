@@ -16,9 +16,9 @@ namespace {
 /// number.
 constexpr int kMostStacks = kSanitized ? 2 : 70;
 
-/// Every value of every option together with every value of every other option, and every strategy inside and outside
-/// of every other strategy: the stack trains like one rank, unless the grammar lists a conflict. So an unnecessary
-/// refusal fails too.
+/// The first stacks of a set with every value of every option together with every value of every other option, and
+/// every strategy inside and outside of every other strategy: the stack trains like one rank, unless the grammar lists
+/// a conflict. So an unnecessary refusal fails too.
 TEST(Matrix, EveryPairOfOptionsTrainsAsOneRank) {
   Prover prover({plugin_folder()});
   CoveringStacks stacks;
