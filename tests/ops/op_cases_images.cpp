@@ -40,8 +40,8 @@ std::vector<OpCase> convolutions(const WindowShape& window, DimSizes sizes = kIm
   forward.differentiable = sizes["batch"] < 100;
   const OpCase input = row("convolution_input_gradient", kConvolved, kWindows, kImages);
   OpCase weight = row("convolution_weight_gradient", kImages, kConvolved, kWindows);
-  // Rounding of a sum of n terms in f32 grows with the root of n: 27,000 pixels give √n · 2⁻²⁴ = 1e-5.
-  if (sizes["batch"] >= 100) weight.tolerance = 1e-5;
+  // A sum of n terms may be off by n · 2⁻²⁴ if matrix units truncate: 27,000 pixels give 1.6e-3 at most.
+  if (sizes["batch"] >= 100) weight.tolerance = 1e-4;
   return {forward,
           with_accumulate(forward),
           input,
