@@ -6,7 +6,7 @@
 # tests/build_paths.hpp. THREADS: these of its tests are about threads that work together, as GoogleTest's filter; the
 # thread sanitizer runs them and no others. COST: about how many seconds one of the ctest tests takes; the longest begin
 # first. ONCE: the results do not depend on how the code is optimised, so STRATA_TESTS_ONCE leaves the test out of a build
-# without sanitizer. UNSANITIZED: what it runs of Strata, other tests run sanitized, and it takes long.
+# without sanitizer. UNSANITIZED: sanitized builds leave the test out, in which it would take minutes.
 #
 # One program for an area of tests, since what its files include and instantiate is compiled once for all of them.
 

@@ -97,8 +97,8 @@ struct TileRun {
   return {begin, static_cast<int>(min(length, std::int64_t{count})), map.global_index(first + begin)};
 }
 
-/// Adds the diagonals of a tile's runs of queries and keys to the sums of their distances. gradient(row, column) is the
-/// gradient of a score. sums[0] is for the first query and key.
+/// Sums the diagonals of a run of queries by a run of keys. All scores of a diagonal have the same distance, to whose
+/// sum it is added. gradient(row, column) is the gradient of a score. sums[0] is for the first query and key.
 template <int Threads, class Real, class Gradient>
 __device__ __forceinline__ void add_diagonals(Real* sums, const TileRun& queries, const TileRun& keys,
                                               const Gradient& gradient) {

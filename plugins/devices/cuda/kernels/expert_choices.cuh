@@ -46,7 +46,7 @@ struct Choices {
 constexpr int kListTokens = 256;
 constexpr int kListThreads = 256;
 
-/// The gates of an expert, of a warp's 32 tokens from `first` on.
+/// The gate of an expert for the lane's token. A warp has 32 tokens, from the block's token `first` on.
 template <class V, class G>
 struct LaneGate {
   std::int64_t token;

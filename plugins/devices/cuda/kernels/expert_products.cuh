@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(Tile::kThreads)
     for (int row = Runs::row(0); row < rows; row += Runs::kRowStep) {
       V gate[Runs::kRun];
       V up[Runs::kRun];
-      load_run(gate, sums + row * Tile::kStride + column);
-      load_run(up, sums + row * Tile::kStride + kColumns + column);
+      load_run(sums + row * Tile::kStride + column, gate);
+      load_run(sums + row * Tile::kStride + kColumns + column, up);
       body(tile.begin + row, gate, up);
     }
   };
@@ -112,8 +112,8 @@ __global__ void __launch_bounds__(Tile::kThreads)
 #pragma unroll
       for (int i = 0; i < kGroup; ++i) {
         if (!exists(i)) continue;
-        load_run(gates[i], inner_of(i));
-        load_run(ups[i], inner_of(i) + shape.inner);
+        load_run(inner_of(i), gates[i]);
+        load_run(inner_of(i) + shape.inner, ups[i]);
       }
 #pragma unroll
       for (int i = 0; i < kGroup; ++i) {
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
           const V factor = choices.gates[choice];
           V gated[kRun];
           V d[kRun];
-          load_run(d, sums + Runs::row(group + i) * Tile::kStride + column);
+          load_run(sums + Runs::row(group + i) * Tile::kStride + column, d);
 #pragma unroll
           for (int j = 0; j < kRun; ++j) {
             const V pre = gates[i][j];
@@ -146,8 +146,9 @@ __global__ void __launch_bounds__(Tile::kThreads)
   });
 }
 
-/// sums[choice] = rows[choice] · wᵀ of the choice's expert. Or, with the gradients of inner values as rows, which are
-/// twice as long, their product with w and w_up, one below the other. Grid: tiles of columns, tiles of choices.
+/// sums[choice] = rows[choice] · wᵀ of the choice's expert. With kOfGradients, a row has the gradients of both inner
+/// values, one behind the other: sums[choice] = the first · w + the second · w_up. Grid: tiles of columns, tiles of
+/// choices.
 template <class T, class Tile, bool kOfGradients>
 __global__ void __launch_bounds__(Tile::kThreads)
     multiply_rows(ExpertShape shape, Choices<Accumulate<T>> choices, const T* rows_of_choices, const T* w,
@@ -171,7 +172,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
   if (column >= columns) return;
   for (int row = Runs::row(0); row < rows; row += Runs::kRowStep) {
     V values[Runs::kRun];
-    load_run(values, tile_sums + row * Tile::kStride + column);
+    load_run(tile_sums + row * Tile::kStride + column, values);
     store_run(sums + (tile.begin + row) * shape.width + first + column, values);
   }
 }
@@ -206,10 +207,10 @@ __global__ void __launch_bounds__(Tile::kThreads)
     const std::int64_t of_matrix = i < rows_of_dw ? i : i - rows_of_dw;
     R* to = (i < rows_of_dw ? dw : dw_up) + (expert * rows_of_dw + of_matrix) * columns + first_column + column;
     V values[Runs::kRun];
-    load_run(values, sums + row * Tile::kStride + column);
+    load_run(sums + row * Tile::kStride + column, values);
     if (accumulate) {
       Accumulate<R> before[Runs::kRun];
-      load_run(before, to);
+      load_run(to, before);
       for (int j = 0; j < Runs::kRun; ++j) values[j] += static_cast<V>(before[j]);
     }
     store_run(to, values);

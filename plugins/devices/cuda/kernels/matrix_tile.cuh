@@ -31,7 +31,7 @@ class StagedOperand {
     if constexpr (kLine == Line::term) find_lines(first_);
   }
 
-  /// The 16 rows from `row` on and 16 terms as the left operand of mma_m16n8k16.
+  /// Loads 16 rows, from `row` on, and 16 terms of each, as the left operand of mma_m16n8k16.
   static __device__ __forceinline__ void load_left(std::uint32_t (&pieces)[4], const T* stage, int row, int term) {
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
     if constexpr (kLine == Line::result) {
@@ -41,7 +41,7 @@ class StagedOperand {
     }
   }
 
-  /// The 16 columns from `column` on and 16 terms as two right operands of mma_m16n8k16.
+  /// Loads 16 columns, from `column` on, and 16 terms of each, as two right operands of mma_m16n8k16.
   static __device__ __forceinline__ void load_right(std::uint32_t (&pieces)[4], const T* stage, int column, int term) {
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
     if constexpr (kLine == Line::result) {

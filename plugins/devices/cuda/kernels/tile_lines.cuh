@@ -1,9 +1,9 @@
 #pragma once
 
-#include "language/language.hpp"
+#include "kernels/element_run.cuh"
 
 /// \file
-/// The operands of products of matrices by tiles, and runs of values of a tile.
+/// The operands of products of matrices by tiles, and how threads share a tile.
 
 namespace strata::cuda {
 
@@ -37,39 +37,6 @@ struct Lines {
     return number < split ? first + number * stride : second + (number - split) * stride;
   }
 };
-
-/// Loads N neighbouring elements, aligned to as many, or to 16 bytes if they have more.
-template <int N, class T>
-__device__ __forceinline__ void load_run(Accumulate<T> (&values)[N], const T* from) {
-  if constexpr (N == 1) {
-    values[0] = widen(*from);
-  } else {
-    constexpr int kPack = N < kPackedElements<T> ? N : kPackedElements<T>;
-#pragma unroll
-    for (int i = 0; i < N; i += kPack) {
-      const auto pack = load_packed<T, kPack>(from + i);
-#pragma unroll
-      for (int j = 0; j < kPack; ++j) values[i + j] = widen(pack[j]);
-    }
-  }
-}
-
-/// Stores N neighbouring elements, aligned as for load_run().
-template <int N, class T, class V>
-__device__ __forceinline__ void store_run(T* to, const V (&values)[N]) {
-  if constexpr (N == 1) {
-    *to = narrow<T>(values[0]);
-  } else {
-    constexpr int kPack = N < kPackedElements<T> ? N : kPackedElements<T>;
-#pragma unroll
-    for (int i = 0; i < N; i += kPack) {
-      Packed<T, kPack> pack;
-#pragma unroll
-      for (int j = 0; j < kPack; ++j) pack[j] = narrow<T>(values[i + j]);
-      store_packed(to + i, pack);
-    }
-  }
-}
 
 /// Divides rows of kColumns columns of a block's tile among its threads. A thread has runs of the same columns in every
 /// kRowStep-th row. Neighbouring threads share a row.

@@ -50,11 +50,11 @@ template <class T>
 __global__ void __launch_bounds__(kChannelThreads)
     sum_pieces(ChannelShape shape, std::int64_t pieces, const T* x, const Accumulate<T>* means, Accumulate<T>* sums) {
   using V = Accumulate<T>;
+  const V mean = means == nullptr ? V{0} : means[blockIdx.x];
   V sum = 0;
   for_each_in_piece(shape, pieces, [&](std::int64_t i) {
-    const V value = widen(x[i]);
-    const V difference = means == nullptr ? V{0} : value - means[blockIdx.x];
-    sum += means == nullptr ? value : difference * difference;
+    const V difference = widen(x[i]) - mean;
+    sum += means == nullptr ? difference : difference * difference;
   });
   store_piece(sums, sum);
 }

@@ -18,7 +18,7 @@
 ///   convolution_input_gradient   dx = the sum of each pixel's elements in wᵀ · dy
 ///   convolution_weight_gradient  dw = dy · columns(x)ᵀ
 ///
-/// A batch is computed in chunks of images, because columns take window_elements times the memory of y. Images with
+/// Columns have window_elements numbers for each pixel of y, so a batch is computed in chunks of images. Images with
 /// many pixels are multiplied one by one, in a batch of products. Images with few are too small for the products'
 /// tiles. Such a chunk is one matrix [channels, images · pixels], for which the channels of dy or y are permuted.
 
@@ -267,8 +267,7 @@ class WeightGradient {
       : of_(op, op.operands[0], op.results[0], op.operands[1]),
         result_(op.results[0].dtype),
         accumulate_(op.accumulate),
-        chunks_(of_, bytes_of(of_.type, of_.depth() * of_.pixels()), environment),
-        parts_(parts(chunks_.images() * of_.pixels(), environment)) {
+        chunks_(of_, bytes_of(of_.type, of_.depth() * of_.pixels()), environment) {
     chunks_.prepare([&](std::int64_t images) {
       MatrixProductShape shape;
       const std::int64_t columns = images * of_.pixels();
@@ -339,7 +338,7 @@ class WeightGradient {
   DType result_;
   bool accumulate_;
   Chunks chunks_;
-  std::int64_t parts_;
+  std::int64_t parts_ = 1;
   PermuteFunction convert_;
   WorkspacePlan workspace_;
   std::int64_t columns_ = 0;
