@@ -52,6 +52,8 @@ struct RunSection {
   std::int64_t eval_every = 0;
   std::int64_t eval_batches = 0;
   std::int64_t log_every = 10;
+  /// Threads of a process that read samples. 0: half of its cores.
+  std::int64_t data_threads = 0;
   /// Empty, "auto", or a checkpoint or folder of checkpoints.
   std::string resume = {};
   /// Names of settings that may differ from the checkpoint's.

@@ -43,6 +43,10 @@ SectionDeclaration run_section() {
                   "Global batches of one evaluation; 0 uses the whole validation split.", {.minimum = 0}),
           run.key(&RunSection::log_every, "log_every", "Steps between progress lines if the output is not a terminal.",
                   {.minimum = 1, .may_differ = true}),
+          run.key(&RunSection::data_threads, "data_threads",
+                  "Threads of each process that read and decode samples ahead of the steps; 0 uses half of the "
+                  "process's cores.",
+                  {.minimum = 0, .maximum = 1024, .may_differ = true}),
           run.key(&RunSection::resume, "resume",
                   "What the run continues from: \"auto\" starts the run or continues its newest whole checkpoint, "
                   "a folder is a checkpoint or a run's output. Empty starts anew.",

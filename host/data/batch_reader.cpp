@@ -81,6 +81,12 @@ std::size_t slot_count(const BatchReader& reader, const ReadAheadSettings& setti
   return static_cast<std::size_t>(std::clamp<std::int64_t>(fitting, 2, std::max(2, settings.batches)));
 }
 
+/// Several threads take few samples at a time, so that they end together.
+std::size_t share_of(const BatchReader& reader, int threads) {
+  const std::size_t shares = threads == 1 ? 1 : 4 * static_cast<std::size_t>(threads);
+  return std::max<std::size_t>(1, reader.batch_samples() / shares);
+}
+
 }  // namespace
 
 BatchNeeds batch_needs(const Compiled& compiled, const std::vector<int>& ranks,
@@ -120,15 +126,18 @@ std::int64_t BatchReader::batch_bytes() const {
   return bytes;
 }
 
-void BatchReader::read(std::uint64_t step, Batch& batch) const {
+void BatchReader::reserve(Batch& batch) const {
   batch.values.resize(layouts_.size());
   for (std::size_t i = 0; i < layouts_.size(); ++i) {
     if (!source_.inputs()[i].per_sample) continue;
     batch.values[i].resize(static_cast<std::size_t>(layouts_[i].bytes) * needs_.samples.size());
   }
+}
+
+void BatchReader::read(const BatchPart& samples, Batch& batch) const {
   std::vector<void*> destinations(layouts_.size());
-  for (std::size_t row = 0; row < needs_.samples.size(); ++row) {
-    const std::optional<SampleKey> key = find_(step, needs_.samples[row]);
+  for (std::size_t row = samples.begin; row < samples.end; ++row) {
+    const std::optional<SampleKey> key = find_(samples.step, needs_.samples[row]);
     if (!key) {
       fill(batch, row);
       continue;
@@ -139,7 +148,12 @@ void BatchReader::read(std::uint64_t step, Batch& batch) const {
     }
     source_.read(*key, destinations);
   }
-  for (std::size_t i = 0; i < layouts_.size(); ++i) require_in_range(i, batch.values[i]);
+  for (std::size_t i = 0; i < layouts_.size(); ++i) {
+    if (batch.values[i].empty()) continue;
+    const auto bytes = static_cast<std::size_t>(layouts_[i].bytes);
+    const std::span<const std::byte> values(batch.values[i]);
+    require_in_range(i, values.subspan(samples.begin * bytes, (samples.end - samples.begin) * bytes));
+  }
 }
 
 void BatchReader::fill(Batch& batch, std::size_t row) const {
@@ -151,7 +165,7 @@ void BatchReader::fill(Batch& batch, std::size_t row) const {
   }
 }
 
-void BatchReader::require_in_range(std::size_t input, const std::vector<std::byte>& values) const {
+void BatchReader::require_in_range(std::size_t input, std::span<const std::byte> values) const {
   const DatasetInput& declared = source_.inputs()[input];
   if (declared.dtype != DType::i32 || values.empty()) return;
   const std::span integers(reinterpret_cast<const std::int32_t*>(values.data()), values.size() / sizeof(std::int32_t));
@@ -195,9 +209,16 @@ void BatchReader::load(const Batch& batch, const InputPart& part) const {
 }
 
 ReadAhead::ReadAhead(const BatchReader& reader, const ReadAheadSettings& settings)
-    : reader_(reader), readers_(settings.readers), slots_(slot_count(reader, settings)) {
-  for (Slot& each : slots_) each.releases = readers_;
-  thread_ = std::thread([this, first = settings.first_step] { read_all(first); });
+    : reader_(reader),
+      ranks_(settings.ranks),
+      share_(share_of(reader, settings.threads)),
+      slots_(slot_count(reader, settings)),
+      next_step_(settings.first_step) {
+  for (Slot& each : slots_) {
+    reader_.reserve(each.batch);
+    each.releases = ranks_;
+  }
+  for (int i = 0; i < settings.threads; ++i) threads_.emplace_back([this] { read_all(); });
 }
 
 ReadAhead::~ReadAhead() {
@@ -206,34 +227,49 @@ ReadAhead::~ReadAhead() {
     is_ended_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  for (std::thread& each : threads_) each.join();
 }
 
-void ReadAhead::read_all(std::uint64_t first_step) {
-  for (std::uint64_t step = first_step;; ++step) {
-    Slot& next = slot(step);
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return is_ended_ || next.releases == readers_; });
-      if (is_ended_) return;
-      next.step = step;
-      next.is_ready = false;
-      next.releases = 0;
-    }
+std::optional<BatchPart> ReadAhead::take_part() {
+  std::unique_lock lock(mutex_);
+  const auto has_memory = [&] { return next_sample_ > 0 || slot(next_step_).releases == ranks_; };
+  changed_.wait(lock, [&] { return is_ended_ || failure_ || has_memory(); });
+  if (is_ended_ || failure_) return std::nullopt;
+  const std::size_t samples = reader_.batch_samples();
+  if (next_sample_ == 0) {
+    Slot& next = slot(next_step_);
+    next.step = next_step_;
+    next.unread = samples;
+    next.releases = 0;
+  }
+  const BatchPart taken{next_step_, next_sample_, std::min(next_sample_ + share_, samples)};
+  next_sample_ = taken.end;
+  if (next_sample_ == samples) {
+    ++next_step_;
+    next_sample_ = 0;
+  }
+  return taken;
+}
+
+void ReadAhead::read_all() {
+  while (const std::optional<BatchPart> samples = take_part()) {
+    Slot& target = slot(samples->step);
     std::optional<std::string> failure;
     try {
-      reader_.read(step, next.batch);
+      reader_.read(*samples, target.batch);
     } catch (...) {
       failure = current_exception_text();
     }
     {
       const std::lock_guard lock(mutex_);
-      next.is_ready = !failure;
-      failure_ = failure;
-      failed_step_ = step;
+      if (!failure) {
+        target.unread -= samples->end - samples->begin;
+      } else if (!failure_ || samples->step < failed_step_) {
+        failure_ = failure;
+        failed_step_ = samples->step;
+      }
     }
     changed_.notify_all();
-    if (failure) return;
   }
 }
 
@@ -242,7 +278,7 @@ ReadAhead::Outcome ReadAhead::wait(std::uint64_t step) {
   std::unique_lock lock(mutex_);
   Slot& wanted = slot(step);
   const auto has_failed = [&] { return failure_ && step >= failed_step_; };
-  const auto is_there = [&] { return wanted.step == step && wanted.is_ready && wanted.releases < readers_; };
+  const auto is_there = [&] { return wanted.step == step && wanted.unread == 0 && wanted.releases < ranks_; };
   const auto is_known = [&] { return is_there() || has_failed(); };
   Outcome outcome;
   if (!is_known()) {
@@ -263,9 +299,9 @@ void ReadAhead::release(std::uint64_t step) {
 }
 
 void ReadAhead::load(const InputPart& part, std::uint64_t step) {
-  // The slot stays as it is until this reader releases it, so no lock is needed.
+  // The slot stays as it is until this rank releases it, so no lock is needed.
   const Slot& source = slot(step);
-  if (source.step != step || !source.is_ready) {
+  if (source.step != step || source.unread != 0) {
     throw VerificationError("step " + std::to_string(step) + " loads input '" + part.name + "' without waiting for it");
   }
   reader_.load(source.batch, part);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -37,6 +38,13 @@ struct Batch {
   std::vector<std::vector<std::byte>> values;
 };
 
+/// Some samples of a step's batch, as positions in BatchNeeds::samples.
+struct BatchPart {
+  std::uint64_t step = 0;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
 /// Reads batches, and copies the ranks' parts of them. Thread-safe.
 class BatchReader {
  public:
@@ -48,9 +56,13 @@ class BatchReader {
 
   /// Bytes of one batch.
   [[nodiscard]] std::int64_t batch_bytes() const;
-  /// Reads the samples of `step`. \throws RuntimeError if that fails, or if an integer lies outside of the dimension
-  /// that it indexes.
-  void read(std::uint64_t step, Batch& batch) const;
+  /// Samples of one batch.
+  [[nodiscard]] std::size_t batch_samples() const { return needs_.samples.size(); }
+  /// Gives `batch` memory for the samples of a step.
+  void reserve(Batch& batch) const;
+  /// Reads samples into a batch that has memory for them. \throws RuntimeError if that fails, or if an integer lies
+  /// outside of the dimension that it indexes.
+  void read(const BatchPart& samples, Batch& batch) const;
   /// Copies one rank's part of a batch, as InputSource::load() says.
   void load(const Batch& batch, const InputPart& part) const;
 
@@ -64,7 +76,7 @@ class BatchReader {
   };
 
   void fill(Batch& batch, std::size_t row) const;
-  void require_in_range(std::size_t input, const std::vector<std::byte>& values) const;
+  void require_in_range(std::size_t input, std::span<const std::byte> values) const;
   [[nodiscard]] std::int64_t row_of(std::int64_t sample) const;
 
   const DataSource& source_;
@@ -75,19 +87,22 @@ class BatchReader {
   std::vector<std::vector<std::byte>> common_;
 };
 
-/// How far a thread reads ahead.
+/// How far threads read ahead.
 struct ReadAheadSettings {
   std::uint64_t first_step = 0;
-  /// Number of threads that use every batch.
-  int readers = 1;
+  /// Number of ranks that use every batch.
+  int ranks = 1;
+  /// Number of threads that read.
+  int threads = 1;
   /// Limit of the memory of all batches. Two batches are kept in any case: one in use, one being read.
   std::int64_t bytes = std::int64_t{256} << 20;
   /// Limit of the number of batches.
   int batches = 4;
 };
 
-/// Serves the batches of consecutive steps, which a thread of its own reads before they are needed. All ranks of a
-/// process share one. Each of them calls wait(), runs the step, and calls release().
+/// Serves the batches of consecutive steps, which threads of its own read before they are needed. The threads share the
+/// samples of a batch. All ranks of a process share one object. Each of them calls wait(), runs the step, and calls
+/// release().
 class ReadAhead final : public InputSource {
  public:
   /// The result of wait().
@@ -103,7 +118,7 @@ class ReadAhead final : public InputSource {
 
   /// Waits until the batch of `step` has been read, or it or an earlier one could not be read.
   [[nodiscard]] Outcome wait(std::uint64_t step);
-  /// Gives back the batch of `step`. Once all readers have, its memory serves a later step.
+  /// Gives back the batch of `step`. Once all ranks have, its memory serves a later step.
   void release(std::uint64_t step);
   void load(const InputPart& part, std::uint64_t step) override;
 
@@ -111,23 +126,31 @@ class ReadAhead final : public InputSource {
   struct Slot {
     Batch batch;
     std::uint64_t step = 0;
-    bool is_ready = false;
+    /// Samples that threads have not read yet.
+    std::size_t unread = 0;
     int releases = 0;
   };
 
-  void read_all(std::uint64_t first_step);
+  void read_all();
+  /// The samples that a thread reads next, once there is memory for them; none if reading has ended.
+  [[nodiscard]] std::optional<BatchPart> take_part();
   [[nodiscard]] Slot& slot(std::uint64_t step) { return slots_[step % slots_.size()]; }
 
   const BatchReader& reader_;
-  int readers_;
+  int ranks_;
+  /// Number of samples that a thread takes at a time.
+  std::size_t share_;
   std::vector<Slot> slots_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_ended_ = false;
+  /// The first samples that no thread has taken.
+  std::uint64_t next_step_;
+  std::size_t next_sample_ = 0;
   /// Why the batch of `failed_step_` could not be read. No later one is read.
   std::optional<std::string> failure_;
   std::uint64_t failed_step_ = 0;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace strata::host

@@ -43,7 +43,8 @@ class Evaluation {
         compiled_(compile()),
         reader_(source, compiled_.graph.sizes, batch_needs(compiled_, world_->local_ranks(), source.inputs()),
                 [this](std::uint64_t step, std::int64_t sample) { return key(step, sample); }),
-        data_(reader_, {.readers = static_cast<int>(world_->local_ranks().size())}) {
+        data_(reader_,
+              {.ranks = static_cast<int>(world_->local_ranks().size()), .threads = setup.data_threads(*world_)}) {
     world_ = joined_world(std::move(world_), [&] {
       RankTerms terms = data_terms(source);
       terms.push_back(program_term("evaluation", compiled_));

@@ -1,5 +1,6 @@
 #include "setup/run_setup.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <sstream>
@@ -10,6 +11,7 @@
 #include "loading/plugin_call.hpp"
 #include "setup/joined_world.hpp"
 #include "setup/launched_process.hpp"
+#include "strata/machine.hpp"
 
 namespace strata::host {
 namespace {
@@ -272,6 +274,12 @@ std::unique_ptr<Device> RunSetup::make_device(int rank, const World& world) cons
 
 std::unique_ptr<Device> RunSetup::make_device(int rank, int ranks) const {
   return make_device({.kernels = kernels.get(), .rank = rank, .ranks_on_host = ranks, .index_on_host = rank});
+}
+
+int RunSetup::data_threads(const World& world) const {
+  if (configuration.run.data_threads > 0) return static_cast<int>(configuration.run.data_threads);
+  const auto local = static_cast<int>(world.local_ranks().size());
+  return std::max(1, usable_cores() * local / world.ranks_on_host() / 2);
 }
 
 std::unique_ptr<World> RunSetup::make_world(int ranks) const {

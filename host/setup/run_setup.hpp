@@ -69,6 +69,8 @@ struct RunSetup {
   [[nodiscard]] std::unique_ptr<Device> make_device(int rank, const World& world) const;
   /// Makes the device of a rank if this process has all `ranks`.
   [[nodiscard]] std::unique_ptr<Device> make_device(int rank, int ranks) const;
+  /// Number of threads with which this process reads samples, at least 1.
+  [[nodiscard]] int data_threads(const World& world) const;
   /// Makes the run's ranks. \throws ConfigurationError also if `strata launch` started several processes that would
   /// each run all ranks.
   [[nodiscard]] std::unique_ptr<World> make_world() const;

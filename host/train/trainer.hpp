@@ -158,6 +158,7 @@ class Trainer {
   void begin(const CheckpointReader* checkpoint);
   /// Prepares the reading of data, which depends on the start on which the ranks agreed.
   void start_reading();
+  [[nodiscard]] ReadAheadSettings reading_from(std::uint64_t step) const;
   void make_readers();
   /// Records why data could not be read. `place`: "step 12". `checkpoint`: the step of the checkpoint that is written,
   /// if any. `reason`: empty if only another process knows it. Thread-safe.

@@ -32,8 +32,7 @@ void Trainer::go_back(const CheckpointReader* checkpoint, std::uint64_t samples)
   training_data_.reset();
   resume_ = checkpoint;
   start_ = {checkpoint == nullptr ? 0 : checkpoint->run().step, samples, false};
-  const auto readers = static_cast<int>(world_->local_ranks().size());
-  training_data_ = std::make_unique<ReadAhead>(*training_reader_, ReadAheadSettings{start_.step, readers});
+  training_data_ = std::make_unique<ReadAhead>(*training_reader_, reading_from(start_.step));
 }
 
 HealthRecord Trainer::rewind(const RankParts& rank, std::uint64_t step, HealthRecord bad) {

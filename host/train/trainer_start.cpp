@@ -105,13 +105,18 @@ void Trainer::begin(const CheckpointReader* checkpoint) {
   summary_.step = start_.step;
 }
 
+ReadAheadSettings Trainer::reading_from(std::uint64_t step) const {
+  return {.first_step = step,
+          .ranks = static_cast<int>(world_->local_ranks().size()),
+          .threads = setup_.data_threads(*world_)};
+}
+
 void Trainer::start_reading() {
-  const auto readers = static_cast<int>(world_->local_ranks().size());
   if (start_.step < static_cast<std::uint64_t>(setup_.configuration.run.last_step())) {
-    training_data_ = std::make_unique<ReadAhead>(*training_reader_, ReadAheadSettings{start_.step, readers});
+    training_data_ = std::make_unique<ReadAhead>(*training_reader_, reading_from(start_.step));
   }
   if (validation_reader_) {
-    validation_data_ = std::make_unique<ReadAhead>(*validation_reader_, ReadAheadSettings{0, readers});
+    validation_data_ = std::make_unique<ReadAhead>(*validation_reader_, reading_from(0));
   }
 }
 

@@ -56,17 +56,19 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"seed = 7", "sead = 7",
                  "c.toml:4:1: run.sead: unknown key; did you mean 'seed'?; accepted: name, steps, stop_at_step, seed, "
                  "output, "
-                 "checkpoint_every, keep_checkpoints, checkpoint_mode, eval_every, eval_batches, log_every, resume, "
+                 "checkpoint_every, keep_checkpoints, checkpoint_mode, eval_every, eval_batches, log_every, "
+                 "data_threads, resume, "
                  "accept_changed, stop_after, stop_before_job_end, watchdog, stop_grace, shrink"},
         BadInput{"micro = 8", "micro = 8\nlr = 1",
                  "c.toml:26:1: batch.lr: unknown key; did you mean 'optimizer.lr'?; accepted: global, micro"},
         BadInput{"micro = 8", "micro = 8\nbatch_size = 1",
                  "c.toml:26:1: batch.batch_size: unknown key; it is called batch.global here; accepted: global, micro"},
-        BadInput{"seed = 7", "learning_rate = 7",
-                 "c.toml:4:1: run.learning_rate: unknown key; it is called optimizer.lr here; accepted: name, steps, "
-                 "stop_at_step, seed, output, checkpoint_every, keep_checkpoints, checkpoint_mode, eval_every, "
-                 "eval_batches, log_every, resume, accept_changed, stop_after, stop_before_job_end, watchdog, "
-                 "stop_grace, shrink"},
+        BadInput{
+            "seed = 7", "learning_rate = 7",
+            "c.toml:4:1: run.learning_rate: unknown key; it is called optimizer.lr here; accepted: name, steps, "
+            "stop_at_step, seed, output, checkpoint_every, keep_checkpoints, checkpoint_mode, eval_every, "
+            "eval_batches, log_every, data_threads, resume, accept_changed, stop_after, stop_before_job_end, watchdog, "
+            "stop_grace, shrink"},
         BadInput{"warmup = 20", "warm_up = 20",
                  "c.toml:33:38: optimizer.schedule.warm_up: unknown key; did you mean 'warmup'?; accepted: kind, "
                  "warmup, warmup_type, min_lr, decay, power, steps, factors"},

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <numeric>
@@ -101,6 +102,11 @@ class BatchesTest : public ::testing::Test {
     return samples;
   }
 
+  static void read(const BatchReader& reader, std::uint64_t step, Batch& batch) {
+    reader.reserve(batch);
+    reader.read({step, 0, reader.batch_samples()}, batch);
+  }
+
   template <class T>
   static std::vector<T> load(const BatchReader& reader, const Batch& batch, const std::string& name,
                              const std::vector<IndexMap>& dims, DType dtype) {
@@ -130,7 +136,7 @@ class BatchesTest : public ::testing::Test {
 TEST_F(BatchesTest, EveryLayoutSeesTheSameSamples) {
   const BatchReader reader = this->reader();
   Batch batch;
-  reader.read(1, batch);
+  read(reader, 1, batch);
   for (const Dealing& rows : {Dealing{1}, Dealing{2}, Dealing{3}, Dealing{12}}) {
     for (const Dealing& columns : {Dealing{1}, Dealing{4}, Dealing{2, Distribution::zigzag}}) {
       for (int row = 0; row < rows.count; ++row) {
@@ -152,7 +158,7 @@ TEST_F(BatchesTest, EveryLayoutSeesTheSameSamples) {
 TEST_F(BatchesTest, FloatsHaveTheTypeOfTheRun) {
   const BatchReader reader = this->reader();
   Batch batch;
-  reader.read(0, batch);
+  read(reader, 0, batch);
   const std::vector<IndexMap> dims{shard(kGlobalBatch, {2}, 1), shard(kSeq, {2, Distribution::zigzag}, 0),
                                    IndexMap::whole(kWidth)};
   const auto narrow = load<float>(reader, batch, "pixels", dims, DType::f32);
@@ -179,7 +185,7 @@ TEST_F(BatchesTest, InputsThatAllSamplesShareHaveNoBatch) {
 TEST_F(BatchesTest, ABatchIsFilledUpWithoutTargets) {
   const BatchReader reader = this->reader(kSamples);
   Batch batch;
-  reader.read(4, batch);  // samples 48 and 49, then none
+  read(reader, 4, batch);  // samples 48 and 49, then none
   const IndexMap rest{kGlobalBatch, {{0, 2, 10}}};
   EXPECT_THAT(integers(reader, batch, "targets", {rest, sequence_}), Each(-1));
   EXPECT_THAT(integers(reader, batch, "tokens", {rest, sequence_}), Each(0));
@@ -190,7 +196,7 @@ TEST_F(BatchesTest, ABatchIsFilledUpWithoutTargets) {
 TEST_F(BatchesTest, OnlyTheSamplesOfThisProcessAreRead) {
   const BatchReader reader = this->reader(kSamples, {3, 4, 9});
   Batch batch;
-  reader.read(0, batch);
+  read(reader, 0, batch);
   EXPECT_EQ(dataset_->reads, 3);
   EXPECT_EQ(integers(reader, batch, "tokens", {{kGlobalBatch, {{0, 9, 1}}}, sequence_}).front(), 90);
   EXPECT_THROW(integers(reader, batch, "tokens", {{kGlobalBatch, {{0, 5, 1}}}, sequence_}), VerificationError);
@@ -202,14 +208,14 @@ TEST_F(BatchesTest, AnIntegerOutsideOfItsDimensionIsRefused) {
   const BatchReader reader = this->reader();
   Batch batch;
   EXPECT_EQ(
-      test::message_of<RuntimeError>([&] { reader.read(0, batch); }),
+      test::message_of<RuntimeError>([&] { read(reader, 0, batch); }),
       "dataset 'counted' gives input 'tokens' the value 100000; expected: at least 0 and below 100000, the size of "
       "dimension 'vocab'");
 }
 
 TEST_F(BatchesTest, AThreadReadsAheadAndNoFurtherThanItMay) {
   const BatchReader reader = this->reader(1 << 20);
-  ReadAhead ahead(reader, {.first_step = 0, .readers = 2, .batches = 3});
+  ReadAhead ahead(reader, {.first_step = 0, .ranks = 2, .batches = 3});
   wait_for_reads(3 * kGlobalBatch);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(dataset_->reads, 3 * kGlobalBatch);
@@ -224,32 +230,10 @@ TEST_F(BatchesTest, AThreadReadsAheadAndNoFurtherThanItMay) {
 
 TEST_F(BatchesTest, LittleMemoryMeansTwoBatches) {
   const BatchReader reader = this->reader(1 << 20);
-  const ReadAhead ahead(reader, {.first_step = 0, .readers = 1, .bytes = 1, .batches = 100});
+  const ReadAhead ahead(reader, {.first_step = 0, .ranks = 1, .bytes = 1, .batches = 100});
   wait_for_reads(2 * kGlobalBatch);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(dataset_->reads, 2 * kGlobalBatch);
-}
-
-TEST_F(BatchesTest, ReadersOfAllThreadsGetTheBatchesOfTheirSteps) {
-  const BatchReader reader = this->reader(1 << 20);
-  constexpr std::uint64_t kFirst = 2;
-  ReadAhead ahead(reader, {.first_step = kFirst, .readers = 3});
-  std::atomic<int> wrong = 0;
-  const auto work = [&] {
-    for (std::uint64_t step = kFirst; step < kFirst + 8; ++step) {
-      if (ahead.wait(step).failure) ++wrong;
-      std::int32_t token = 0;
-      const std::vector<IndexMap> dims{{kGlobalBatch, {{0, 0, 1}}}, {kSeq, {{0, 0, 1}}}};
-      const std::string name = "tokens";
-      ahead.load({name, dims, DType::i32, reinterpret_cast<std::byte*>(&token)}, step);
-      if (token != 10 * kGlobalBatch * static_cast<std::int32_t>(step)) ++wrong;
-      ahead.release(step);
-    }
-  };
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 3; ++i) threads.emplace_back(work);
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0);
 }
 
 TEST_F(BatchesTest, WaitingForASlowDiskIsMeasured) {
@@ -261,16 +245,54 @@ TEST_F(BatchesTest, WaitingForASlowDiskIsMeasured) {
   EXPECT_LT(waited, 60);
 }
 
-TEST_F(BatchesTest, AFailureConcernsItsStepAndLaterOnes) {
+/// By the number of threads that read ahead.
+class ReadingThreadsTest : public BatchesTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(ReadingThreadsTest, AllRanksGetTheBatchesOfTheirSteps) {
+  const BatchReader reader = this->reader(1 << 20);
+  constexpr std::uint64_t kFirst = 2;
+  ReadAhead ahead(reader, {.first_step = kFirst, .ranks = 3, .threads = GetParam()});
+  std::atomic<int> wrong = 0;
+  const auto work = [&] {
+    for (std::uint64_t step = kFirst; step < kFirst + 8; ++step) {
+      if (ahead.wait(step).failure) ++wrong;
+      std::array<std::int32_t, kGlobalBatch> tokens{};
+      const std::vector<IndexMap> dims{batch_, {kSeq, {{0, 0, 1}}}};
+      const std::string name = "tokens";
+      ahead.load({name, dims, DType::i32, reinterpret_cast<std::byte*>(tokens.data())}, step);
+      for (std::int32_t i = 0; i < kGlobalBatch; ++i) {
+        if (tokens[static_cast<std::size_t>(i)] != 10 * (kGlobalBatch * static_cast<std::int32_t>(step) + i)) ++wrong;
+      }
+      ahead.release(step);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(ReadingThreadsTest, AFailureConcernsItsStepAndLaterOnes) {
   dataset_->failing = kGlobalBatch + 2;
   const BatchReader reader = this->reader();
-  ReadAhead ahead(reader, {.first_step = 0, .readers = 1});
+  ReadAhead ahead(reader, {.first_step = 0, .ranks = 1, .threads = GetParam()});
   EXPECT_EQ(ahead.wait(0).failure, std::nullopt);
   ahead.release(0);
   for (const std::uint64_t step : {1, 2, 9}) {
     EXPECT_THAT(ahead.wait(step).failure.value_or(""), HasSubstr("'disk': found smoke at byte 7; expected data"));
   }
 }
+
+TEST_P(ReadingThreadsTest, AProcessWithoutSamplesWaitsForNone) {
+  const BatchReader reader = this->reader(kSamples, {});
+  ReadAhead ahead(reader, {.first_step = 0, .ranks = 1, .threads = GetParam()});
+  for (const std::uint64_t step : {0, 1, 2, 3, 4, 5}) {
+    EXPECT_EQ(ahead.wait(step).failure, std::nullopt);
+    ahead.release(step);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, ReadingThreadsTest, ::testing::Values(1, 2, 5, 30));
 
 }  // namespace
 }  // namespace strata::host

@@ -116,7 +116,7 @@ class JpegDecoder {
 /// The pixels that make one of the result, from `first` on, with their weights.
 struct Taps {
   std::int64_t first = 0;
-  std::vector<double> weights;
+  std::vector<float> weights;
 };
 
 /// The taps of all pixels of one side: `count` pixels of the result show `length` pixels from `begin` on, of `pixels`.
@@ -127,14 +127,16 @@ std::vector<Taps> triangle_taps(std::int64_t count, double begin, double length,
   for (std::int64_t i = 0; i < count; ++i) {
     Taps& taps = all[static_cast<std::size_t>(i)];
     const double centre = begin + (static_cast<double>(i) + 0.5) * step;
-    taps.first = std::max(static_cast<std::int64_t>(std::floor(centre - support)), std::int64_t{0});
-    const auto end = std::min(static_cast<std::int64_t>(std::ceil(centre + support)), pixels);
-    double sum = 0;
+    // Pixels whose centres are nearer than `support`.
+    taps.first = std::max(static_cast<std::int64_t>(std::floor(centre - support + 0.5)), std::int64_t{0});
+    const auto end = std::min(static_cast<std::int64_t>(std::ceil(centre + support - 0.5)), pixels);
+    float sum = 0;
     for (std::int64_t at = taps.first; at < end; ++at) {
-      taps.weights.push_back(std::max(0.0, 1 - std::abs(static_cast<double>(at) + 0.5 - centre) / support));
+      const double distance = std::abs(static_cast<double>(at) + 0.5 - centre);
+      taps.weights.push_back(static_cast<float>(std::max(0.0, 1 - distance / support)));
       sum += taps.weights.back();
     }
-    for (double& weight : taps.weights) weight /= sum;
+    for (float& weight : taps.weights) weight /= sum;
   }
   return all;
 }
@@ -160,30 +162,27 @@ void resample(const DecodedImage& image, std::int64_t height, std::int64_t width
   const double shown_width = step * static_cast<double>(width);
   const auto rows = triangle_taps(height, (full_height - shown_height) / 2, shown_height, image.height);
   const auto columns = triangle_taps(width, (full_width - shown_width) / 2, shown_width, image.width);
-  // All rows with the columns of the result, then its rows.
-  std::vector<double> narrow(static_cast<std::size_t>(image.height * width * kColours));
-  std::size_t at = 0;
-  for (std::int64_t row = 0; row < image.height; ++row) {
-    for (const Taps& taps : columns) {
-      for (std::int64_t colour = 0; colour < kColours; ++colour, ++at) {
-        std::size_t from = static_cast<std::size_t>((row * image.width + taps.first) * kColours + colour);
-        for (const double weight : taps.weights) {
-          narrow[at] += weight * image.rgb[from];
-          from += kColours;
-        }
-      }
+  // The rows of the result with all columns of the image. This pass over whole rows takes most of the operations.
+  const auto image_row = static_cast<std::size_t>(image.width * kColours);
+  std::vector<float> low(rows.size() * image_row);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    float* const sums = low.data() + row * image_row;
+    const std::uint8_t* pixels = image.rgb.data() + static_cast<std::size_t>(rows[row].first) * image_row;
+    for (const float weight : rows[row].weights) {
+      for (std::size_t i = 0; i < image_row; ++i) sums[i] += weight * static_cast<float>(pixels[i]);
+      pixels += image_row;
     }
   }
   for (std::int64_t colour = 0; colour < kColours; ++colour) {
-    for (const Taps& taps : rows) {
-      for (std::int64_t column = 0; column < width; ++column) {
-        std::size_t from = static_cast<std::size_t>((taps.first * width + column) * kColours + colour);
-        double sum = 0;
-        for (const double weight : taps.weights) {
-          sum += weight * narrow[from];
-          from += static_cast<std::size_t>(width * kColours);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      for (const Taps& taps : columns) {
+        const float* from = low.data() + row * image_row + static_cast<std::size_t>(taps.first * kColours + colour);
+        float sum = 0;
+        for (const float weight : taps.weights) {
+          sum += weight * *from;
+          from += kColours;
         }
-        *destination++ = static_cast<std::uint8_t>(std::clamp(std::lround(sum), 0L, 255L));
+        *destination++ = static_cast<std::uint8_t>(std::clamp(sum + 0.5F, 0.0F, 255.0F));
       }
     }
   }

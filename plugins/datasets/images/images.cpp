@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -109,8 +110,12 @@ ImageDataset::View ImageDataset::view_of(const SampleKey& key) const {
 
 void ImageDataset::write(const std::vector<std::uint8_t>& pixels, const View& view, float* destination) const {
   for (std::int64_t channel = 0; channel < size_.channels; ++channel) {
-    const double mean = data_.mean[static_cast<std::size_t>(channel)];
-    const double scale = 1 / data_.deviation[static_cast<std::size_t>(channel)];
+    std::array<float, 256> values;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double mean = data_.mean[static_cast<std::size_t>(channel)];
+      const double deviation = data_.deviation[static_cast<std::size_t>(channel)];
+      values[i] = static_cast<float>((static_cast<double>(i) / 255.0 - mean) / deviation);
+    }
     for (std::int64_t y = 0; y < size_.height; ++y) {
       for (std::int64_t x = 0; x < size_.width; ++x) {
         const std::int64_t row = y - view.down;
@@ -118,8 +123,7 @@ void ImageDataset::write(const std::vector<std::uint8_t>& pixels, const View& vi
         const bool is_inside = row >= 0 && row < size_.height && column >= 0 && column < size_.width;
         // A shifted image has a black border.
         const auto at = static_cast<std::size_t>((channel * size_.height + row) * size_.width + column);
-        const double value = is_inside ? pixels[at] / 255.0 : 0.0;
-        *destination++ = static_cast<float>((value - mean) * scale);
+        *destination++ = values[is_inside ? pixels[at] : 0];
       }
     }
   }
