@@ -171,7 +171,7 @@ void print_cost(std::ostream& out, const Report& report) {
   const RunCost& cost = report.cost;
   const std::string& unit = report.inspection.setup.unit;
   if (cost.joules_per_token) {
-    out << fmt::format("energy      {:.3f} kWh for a million {}s, of the devices alone\n",
+    out << fmt::format("energy      {:.3g} kWh for a million {}s, of the devices alone\n",
                        *cost.joules_per_token * kMillion / kJoulesPerKilowattHour, unit);
   }
   if (cost.money) {
@@ -190,9 +190,9 @@ void print_cost(std::ostream& out, const Report& report) {
 void print(std::ostream& out, const Report& report) {
   const StepPrediction& step = report.step;
   const std::string& unit = report.inspection.setup.unit;
-  out << fmt::format("cluster     {}, {} ranks on {} node{}\n", report.inspection.device_text(),
-                     report.inspection.programs.training.mesh.rank_count(), report.cost.nodes,
-                     report.cost.nodes == 1 ? "" : "s")
+  const int ranks = report.inspection.programs.training.mesh.rank_count();
+  out << fmt::format("cluster     {}, {} rank{} on {} node{}\n", report.inspection.device_text(), ranks,
+                     ranks == 1 ? "" : "s", report.cost.nodes, report.cost.nodes == 1 ? "" : "s")
       << fmt::format("step        {}, {} {}s per second\n", step_duration(step.seconds),
                      short_number(step.tokens_per_second), unit)
       << fmt::format("FLOPs       {:.1f}% of the peak for the model (MFU), {:.1f}% with what is repeated (HFU)\n",

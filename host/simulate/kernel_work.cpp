@@ -73,6 +73,27 @@ ProductShape product_shape(const LocalNode& local) {
   return shape;
 }
 
+/// True for an op such as a convolution, which sums products of two operands in a short type.
+bool sums_products(const OpDefinition& op, const Compute& compute) {
+  return compute.operand_dims.size() == 2 && op.operand_precision(0) == OperandPrecision::low &&
+         op.operand_precision(1) == OperandPrecision::low;
+}
+
+/// The matrix product with the FLOPs of such an op and as many results. Its columns are the dimensions that the second
+/// operand and the result share: the channels of the result of a convolution.
+ProductShape equal_product(const LocalNode& local, double flops) {
+  const Dims& right = local.graph.type(local.get().operands.at(1)).dims;
+  const Value result{local.node, 0};
+  ProductShape shape;
+  for (const Dim& dim : local.graph.type(result).dims) {
+    std::int64_t& size = has(right, dim) ? shape.columns : shape.rows;
+    size *= local.graph.sizes.at(dim);
+  }
+  const double elements = static_cast<double>(shape.rows) * static_cast<double>(shape.columns);
+  shape.depth = std::max<std::int64_t>(1, std::llround(flops / (2 * elements)));
+  return shape;
+}
+
 /// Products of the rows that an op does not skip, if every mark is as likely: the op counts those of whole tokens, and
 /// a rank has a part of their marks. Each mark has a matrix of its own, in the first operand without rows.
 void describe_routed(KernelWork& work, const Program& program, const Instruction& instruction, const Compute& compute,
@@ -166,6 +187,8 @@ KernelWork kernel_work(const OpRegistry& registry, const Program& program, const
     work.product = product_shape(local);
   } else if (const auto mixing = op.mixing(local.graph, local.get())) {
     work.attention = attention_shape(local, *mixing);
+  } else if (sums_products(op, *compute)) {
+    work.product = equal_product(local, work.flops);
   }
   return work;
 }

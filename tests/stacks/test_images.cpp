@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "reports/program_summary.hpp"
+#include "simulate/kernel_work.hpp"
 #include "stack_row.hpp"
 #include "strata/error.hpp"
 #include "strata/registration.hpp"
@@ -124,6 +127,38 @@ INSTANTIATE_TEST_SUITE_P(Rows, ResnetStack,
                                                          table("tensor", 2) + table("recompute", ""),
                                                      8}}),
                          [](const auto& info) { return info.param.stack.name; });
+
+/// Simulations expect the time of the matrix product that a convolution could be.
+TEST(ConvolutionWork, IsThatOfAnEqualProduct) {
+  host::RunConfiguration configuration = small_gpt2(table("ddp", 1), 8, 2);
+  configuration.model = {"model",
+                         "resnet",
+                         {{"layers", std::vector<double>{1, 1}},
+                          {"planes", std::int64_t{4}},
+                          {"stem", std::string("cifar")},
+                          {"image", std::int64_t{6}}}};
+  configuration.data.dataset = {"data", "images", {{"paths", std::vector<std::string>{"none"}}}};
+  const host::Compiled compiled = compile_training(configuration);
+  OpRegistry registry;
+  KernelRegistry kernels;
+  register_core(registry, kernels);
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  for (const Task& task : compiled.programs.front().tasks) {
+    for (const Instruction& each : task.instructions) {
+      const auto* compute = each.as<Compute>();
+      if (compute == nullptr || !compute->op.starts_with("convolution")) continue;
+      const host::KernelWork work = host::kernel_work(registry, compiled.programs.front(), each);
+      ASSERT_TRUE(work.product.has_value()) << compute->op;
+      if (each.name.starts_with("layer2.0.conv1")) shapes[compute->op] = work.shape();
+    }
+  }
+  // From 4 channels of 6 x 6 pixels to 8 of 3 x 3, of 2 images, with 3 x 3 weights: batch, rows, columns, depth.
+  EXPECT_THAT(shapes,
+              ::testing::UnorderedElementsAre(
+                  ::testing::Pair("convolution", ::testing::ElementsAre(1, 2 * 9, 8, 4 * 9)),
+                  ::testing::Pair("convolution_input_gradient", ::testing::ElementsAre(1, 2 * 36, 4, 8 * 9 / 4)),
+                  ::testing::Pair("convolution_weight_gradient", ::testing::ElementsAre(1, 4 * 9, 8, 2 * 9))));
+}
 
 struct RefusedImages {
   const char* name;
