@@ -28,7 +28,7 @@ bool Trainer::offer_earlier(std::uint64_t step, const std::optional<std::uint64_
 }
 
 void Trainer::go_back(const CheckpointReader* checkpoint, std::uint64_t samples) {
-  // The thread of the old batches reads start_.
+  // The threads of the old batches read start_.
   training_data_.reset();
   resume_ = checkpoint;
   start_ = {checkpoint == nullptr ? 0 : checkpoint->run().step, samples, false};
