@@ -1,3 +1,5 @@
+#include "differentiate.hpp"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,6 +23,14 @@ class Differentiator {
       if (node->is_leaf()) continue;
       if (is_loss(*node) || has_cotangent(*node)) visit(*node);
     }
+  }
+
+  /// Emits the gradient nodes of `node` alone, whose first result has the gradient `cotangent` and whose operands all
+  /// need one.
+  void run(const Node& node, Value cotangent) {
+    for (const Value& operand : node.operands) trained_.insert(operand.node);
+    terms_[{node.id, 0}] = {{node.block, cotangent}};
+    visit(node);
   }
 
  private:
@@ -154,6 +164,31 @@ void Differentiator::visit(const Node& node) {
 }
 
 }  // namespace
+
+bool reads_cotangent(const Graph& graph, const OpRegistry& registry, const Node& node) {
+  if (node.is_leaf()) return true;
+  Graph alone;
+  alone.sizes = graph.sizes;
+  const auto append_leaf = [&](const TensorType& type) {
+    Node leaf;
+    leaf.op = "input";
+    leaf.name = "leaf " + std::to_string(alone.nodes().size());
+    leaf.results = {type};
+    return Value{alone.append(std::move(leaf)), 0};
+  };
+  Node copy = node;
+  for (Value& operand : copy.operands) operand = append_leaf(graph.type(operand));
+  const Value cotangent = append_leaf(node.results.front());
+  const int id = alone.append(std::move(copy));
+  try {
+    Differentiator(alone, registry).run(Node(alone.node(id)), cotangent);
+  } catch (const Error&) {
+    return false;  // The gradients of losses refuse one. Other errors come again when the graph is differentiated.
+  }
+  return std::any_of(alone.nodes().begin(), alone.nodes().end(), [&](const Node& each) {
+    return std::find(each.operands.begin(), each.operands.end(), cotangent) != each.operands.end();
+  });
+}
 
 std::set<int> trained_nodes(const Graph& graph) {
   std::set<int> trained;

@@ -1,3 +1,7 @@
+#include <stdexcept>
+#include <string_view>
+
+#include "differentiate.hpp"
 #include "strata/error.hpp"
 #include "strata/graph.hpp"
 #include "strata/op.hpp"
@@ -12,6 +16,21 @@ ConfigurationError unknown_op(const OpRegistry& registry, const std::string& op,
                             (near.empty() ? "" : "; did you mean '" + near + "'?") +
                             "; accepted: Strata's own ops and those of plugins that the configuration names, of a " +
                             "library in a [[library]] table (strata plugins ops tells which plugin has an op)");
+}
+
+/// Names the node in errors about attributes and sizes, which do not know it.
+std::vector<TensorType> infer(const OpRegistry& registry, const Graph& graph, const Node& node) {
+  const std::string place = "op " + node.op + " '" + node.name + "': ";
+  try {
+    return registry.get(node.op).infer(graph, node);
+  } catch (const std::out_of_range&) {
+    throw VerificationError(place +
+                            "a dimension of its operands or of its attribute 'result' has no size; accepted: "
+                            "dimensions of GraphBuilder::define_dim() and of inputs");
+  } catch (const VerificationError& error) {
+    if (std::string_view(error.what()).find("'" + node.name + "'") != std::string_view::npos) throw;
+    throw VerificationError(place + error.what());
+  }
 }
 
 /// A parameter that no optimizer updates.
@@ -125,7 +144,7 @@ std::vector<Value> GraphBuilder::op(const std::string& op, std::vector<Value> op
   node.operands = std::move(operands);
   node.attributes = std::move(attributes);
   node.block = block_;
-  node.results = registry_.get(op).infer(graph_, node);
+  node.results = infer(registry_, graph_, node);
   const auto count = static_cast<int>(node.results.size());
   const int id = graph_.append(std::move(node));
   std::vector<Value> values;
@@ -191,7 +210,19 @@ void GraphBuilder::cross_entropy_loss(Value logits, Value targets, const std::st
   if (main) graph_.sinks.push_back({Sink::Kind::count, {}, results[2]});
 }
 
-void GraphBuilder::add_loss(Value term) { graph_.sinks.push_back({Sink::Kind::loss, {}, term}); }
+void GraphBuilder::add_loss(Value term) {
+  const Node& node = graph_.node(term.node);
+  const std::string place = "the loss term '" + node.name + "' ";
+  if (graph_.type(term) != TensorType{{}, DType::f64}) {
+    throw VerificationError(place + "is " + to_string(graph_.type(term)) + "; accepted: [] f64");
+  }
+  if (reads_cotangent(graph_, registry_, node)) {
+    throw VerificationError(place + "is made by the op " + node.op +
+                            ", whose gradient needs that of its result; accepted: " +
+                            "ops that begin a backward pass, such as dot, cross_entropy, z_loss and balance_loss");
+  }
+  graph_.sinks.push_back({Sink::Kind::loss, {}, term});
+}
 
 void GraphBuilder::add_metric(const std::string& name, Value value) {
   graph_.sinks.push_back({Sink::Kind::metric, name, value});

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -30,6 +31,7 @@ class Verifier {
       } else {
         types_are_inferred(node);
         iteration_fits(node);
+        if (graph_.mode != GraphMode::training) samples_stay_apart(node);
       }
       placement_fits(node);
       defined_.insert(node.id);
@@ -130,6 +132,26 @@ class Verifier {
     }
   }
 
+  /// Checks that no result for single samples depends on a value that is of all samples, as it does in training if a
+  /// batch norm normalises with the statistics of the batch.
+  void samples_stay_apart(const Node& node) {
+    const auto has_batch = [&](const Value& value) { return find_dim(graph_.type(value).dims, "batch") >= 0; };
+    const auto joint = std::find_if(node.operands.begin(), node.operands.end(),
+                                    [&](const Value& each) { return of_all_samples_.contains(each); });
+    const bool reads_joint = joint != node.operands.end();
+    const bool reads_samples = std::any_of(node.operands.begin(), node.operands.end(), has_batch);
+    for (int i = 0; i < static_cast<int>(node.results.size()); ++i) {
+      const Value result{node.id, i};
+      if (!has_batch(result)) {
+        if (reads_joint || reads_samples) of_all_samples_.insert(result);
+      } else if (reads_joint) {
+        fail(node, "reads '" + graph_.node(joint->node).name +
+                       "', which depends on all samples of a batch, so the evaluation of a sample would depend on its "
+                       "batch; accepted in evaluation: what training keeps, such as GraphBuilder::running_average()");
+      }
+    }
+  }
+
   void placement_fits(const Node& node) const {
     if (node.is_leaf() != (node.block < 0)) fail(node, "leaves have no block, other nodes have one");
     if (node.is_leaf() && (!node.operands.empty() || node.results.size() != 1))
@@ -171,7 +193,10 @@ class Verifier {
              to_string(graph_.type(parameter->value)));
       }
     }
-    if (graph_.sinks.empty()) fail("nothing leaves the graph: no loss and no output");
+    if (graph_.sinks.empty())
+      fail(
+          "nothing leaves the graph: the model adds no loss, as GraphBuilder::cross_entropy_loss() and add_loss() do, "
+          "and no output");
   }
 
   void parameters_exist() const {
@@ -221,6 +246,7 @@ class Verifier {
   const std::string& after_;
   std::map<std::string, const Parameter*> parameters_;  // by name
   std::set<int> defined_;
+  std::set<Value> of_all_samples_;
 };
 
 }  // namespace

@@ -98,16 +98,20 @@ std::string print(const Attribute& attribute) {
   return out.str();
 }
 
+/// In the order of the types of an Attribute.
+constexpr std::array kAttributeTypes{"true or false", "an integer", "a number such as 1.0", "a word"};
+
 }  // namespace
 
 template <class T>
 const T& Attributes::get(const std::string& name) const {
   const auto found = values_.find(name);
-  if (found == values_.end()) throw VerificationError("attribute '" + name + "' is missing");
-  const T* value = std::get_if<T>(&found->second);
-  if (value == nullptr)
-    throw VerificationError("attribute '" + name + "' = " + print(found->second) + " is of the wrong type");
-  return *value;
+  const T* value = found == values_.end() ? nullptr : std::get_if<T>(&found->second);
+  if (value != nullptr) return *value;
+  throw VerificationError(
+      "attribute '" + name + "' " +
+      (found == values_.end() ? "is missing" : "= " + print(found->second) + " is of the wrong type") +
+      "; accepted: " + kAttributeTypes.at(Attribute(T{}).index()));
 }
 
 bool Attributes::flag(const std::string& name) const { return get<bool>(name); }

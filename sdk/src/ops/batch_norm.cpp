@@ -108,6 +108,11 @@ class BatchNorm final : public NamedOp {
 
   static void contribute_change(GradientContext& context, int operand, Value statistic, double factor) {
     if (!context.needs_gradient(operand)) return;
+    const Node& leaf = context.graph().node(context.operand(operand).node);
+    const bool is_average =
+        !leaf.is_parameter() || context.graph().find_parameter(leaf.name)->role == ParameterRole::running_average;
+    require(is_average, context.node(),
+            "takes '" + leaf.name + "' as a running average; accepted: a GraphBuilder::running_average()");
     const double momentum = context.node().attributes.number("momentum");
     context.contribute(operand, context.emit(operand, "statistic_change", {statistic, context.operand(operand)},
                                              {{"factor", momentum * factor}, {"momentum", momentum}})[0]);
