@@ -1,3 +1,4 @@
+#include <cctype>
 #include <stdexcept>
 #include <string_view>
 
@@ -30,6 +31,25 @@ std::vector<TensorType> infer(const OpRegistry& registry, const Graph& graph, co
   } catch (const VerificationError& error) {
     if (std::string_view(error.what()).find("'" + node.name + "'") != std::string_view::npos) throw;
     throw VerificationError(place + error.what());
+  }
+}
+
+bool has_word(std::string_view text, std::string_view word) {
+  const auto is_letter = [](char each) { return std::isalnum(static_cast<unsigned char>(each)) != 0 || each == '_'; };
+  for (auto at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
+    const auto end = at + word.size();
+    if ((at == 0 || !is_letter(text[at - 1])) && (end == text.size() || !is_letter(text[end]))) return true;
+  }
+  return false;
+}
+
+/// A misspelt attribute would train another model.
+void require_known_attributes(const OpDefinition& definition, const Node& node) {
+  const std::string documentation = definition.documentation();
+  for (const auto& [name, value] : node.attributes.values()) {
+    if (has_word(documentation, name)) continue;
+    throw VerificationError("op " + node.op + " '" + node.name + "': found the attribute '" + name +
+                            "'; accepted: those that the op's documentation names: " + documentation);
   }
 }
 
@@ -144,6 +164,7 @@ std::vector<Value> GraphBuilder::op(const std::string& op, std::vector<Value> op
   node.operands = std::move(operands);
   node.attributes = std::move(attributes);
   node.block = block_;
+  require_known_attributes(registry_.get(op), node);
   node.results = infer(registry_, graph_, node);
   const auto count = static_cast<int>(node.results.size());
   const int id = graph_.append(std::move(node));

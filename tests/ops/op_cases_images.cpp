@@ -73,6 +73,7 @@ std::vector<OpCase> batch_norms(const std::string& name, const Dims& x, const Di
                                  {"momentum", 0.1}}};
   };
   OpCase whole = row("batch_norm", {values, positive, of_channel, running, running});
+  whole.attributes = {{"epsilon", 1e-5}, {"momentum", 0.1}};
   whole.on_devices = false;
   whole.differentiable = x == kImages && count < 1000;
   const OpCase normalize = row("batch_normalize", {values, of_channel, of_channel, of_channel, positive});

@@ -97,6 +97,13 @@ INSTANTIATE_TEST_SUITE_P(
                      b.op("dot", {x, x}, "bad", {{"weight", std::int64_t{2}}});
                    },
                    "op dot 'bad': attribute 'weight' = 2 is of the wrong type; accepted: a number such as 1.0"},
+        ModelFault{"misspelt_attribute", GraphMode::training,
+                   [](GraphBuilder& b, Value x) {
+                     b.op("activation", {x}, "bad", {{"kind", std::string("relu")}, {"kinds", true}});
+                   },
+                   "op activation 'bad': found the attribute 'kinds'; accepted: those that the op's documentation "
+                   "names: x -> f(x), f by attribute kind: gelu_tanh, relu, silu, or another one of "
+                   "activation_functions()."},
         ModelFault{
             "statistics_of_the_batch_in_evaluation", GraphMode::evaluation,
             [](GraphBuilder& b, Value x) {

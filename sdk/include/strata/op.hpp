@@ -190,7 +190,7 @@ class STRATA_API OpDefinition {
   [[nodiscard]] virtual std::string name() const = 0;
   /// Version of this definition. Two plugins that register an op of the same name and version register the same op.
   [[nodiscard]] virtual int version() const;
-  /// One or two sentences on operands, results and attributes, with their dimensions.
+  /// One or two sentences on operands, results and all attributes, of which a GraphBuilder refuses others.
   [[nodiscard]] virtual std::string documentation() const = 0;
   /// Infers the result types of `node` from its operands and attributes. \throws VerificationError if they do not fit.
   [[nodiscard]] virtual std::vector<TensorType> infer(const Graph& graph, const Node& node) const = 0;
