@@ -201,7 +201,7 @@ class Search {
     give_up_slow(best);
     std::vector<PlanChoice> fast;
     for (PlanChoice choice : best) {
-      choice.micro_batch = 1;
+      choice.micro_batch = space_.micro_batches(choice).front();
       fast.push_back(probe(choice, kFast, false));
     }
     estimate(fast);

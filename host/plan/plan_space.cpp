@@ -61,6 +61,13 @@ std::string PlanPart::text() const {
   return text;
 }
 
+/// True if results depend on the samples that a micro-batch has on all replicas, as those of a batch norm do.
+bool has_batch_statistics(const Graph& graph) {
+  return std::any_of(graph.parameters.begin(), graph.parameters.end(), [](const Parameter& each) {
+    return each.role == ParameterRole::running_average && each.sign_step == 0;
+  });
+}
+
 PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, const Cluster& cluster,
                      std::optional<std::int64_t> vocab, PlanDemands demands)
     : base_(std::move(configuration)), never_(std::move(demands.never)) {
@@ -68,6 +75,7 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
   context_.devices = devices_;
   context_.devices_per_node = std::min(cluster.groups.front().devices, devices_);
   context_.global_batch = base_.batch.global;
+  RunConfiguration given = base_;
   for (const PluginFile& file : registry.files()) {
     if (!file.refusal.empty() || file.description->kind != PluginKind::strategy) continue;
     const std::string& name = file.description->name;
@@ -82,8 +90,10 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
   for (const std::string& each : never_) static_cast<void>(proposer(each, "--never"));
   trial_base_ = base_;
   trial_base_.batch.micro = 1;
-  trial_base_.device.plugin.clear();
-  trial_base_.communicator.plugin.clear();
+  for (RunConfiguration* each : {&trial_base_, &given}) {
+    each->device.plugin.clear();
+    each->communicator.plugin.clear();
+  }
   const RunSetup setup = prepare_run(trial_base_, registry);
   initial_ = setup.initial;
   trial_base_ = setup.configuration;
@@ -92,6 +102,7 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
   data_ = setup.data_sizes(vocab);
   unit_ = setup.unit;
   graph_ = forward_graph(setup.request(GraphMode::training, setup.sizes(data_)));
+  if (has_batch_statistics(graph_)) joint_samples_ = given.batch.micro * prepare_run(given, registry).stack.replicas;
   context_.blocks = graph_.block_count();
   context_.sizes = graph_.sizes;
   for (const PlanPurpose purpose : kOfTheirOwn) parts_[purpose] = proposed(purpose, context_);
@@ -242,7 +253,8 @@ std::vector<std::int64_t> PlanSpace::micro_batches(const PlanChoice& choice) con
   std::vector<std::int64_t> sizes;
   const std::int64_t all = replicas(choice) * kept_replicas_;
   for (std::int64_t size = 1; size * all <= base_.batch.global; size *= 2) {
-    if (base_.batch.global % (size * all) == 0) sizes.push_back(size);
+    const bool keeps_statistics = joint_samples_ == 0 || size * all == joint_samples_;
+    if (base_.batch.global % (size * all) == 0 && keeps_statistics) sizes.push_back(size);
   }
   return sizes;
 }
@@ -269,6 +281,7 @@ std::vector<PlanChoice> PlanSpace::structures() const {
     return replicas(choice) == 0 || micro_batches(choice).empty() ||
            (is_required(PlanPurpose::replicas) && parts(PlanPurpose::replicas, choice).empty());
   });
+  for (PlanChoice& each : found) each.micro_batch = micro_batches(each).front();
   return found;
 }
 

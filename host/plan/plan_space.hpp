@@ -152,6 +152,8 @@ class PlanSpace {
   /// Ranks and replicas of the strategies that stay in every plan.
   int kept_ranks_ = 1;
   std::int64_t kept_replicas_ = 1;
+  /// Samples of a micro-batch on all replicas that every plan keeps, because the model takes their statistics. 0: any.
+  std::int64_t joint_samples_ = 0;
   /// What the other strategies have. Its devices are those that the kept ones leave.
   PlanningContext context_;
   /// For a batch of one sample.

@@ -57,6 +57,36 @@ TEST_F(Plans, UseAllDevicesAndKeepTheStrategiesThatNobodyProposes) {
   EXPECT_GT(texts.size(), 50U);
 }
 
+/// The batch norms of this ResNet have the statistics of 8 samples, on two replicas or any other number.
+TEST_F(Plans, KeepTheSamplesOfBatchNorms) {
+  host::RunConfiguration configuration = host::parse_configuration(R"(
+[model]
+plugin = "resnet"
+layers = [1, 1]
+planes = 4
+image = 32
+[data]
+plugin = "images"
+paths = ["none"]
+[batch]
+global = 16
+micro = 4
+[[strategy]]
+plugin = "ddp"
+size = 2
+)",
+                                                                   "plan.toml");
+  const PlanSpace plans(std::move(configuration), registry_, cluster_, 256, {});
+  std::set<std::int64_t> micro_batches;
+  for (const PlanChoice& choice : all_choices(plans)) {
+    EXPECT_EQ(plans.micro_batches(choice).size(), 1U) << plans.text(choice);
+    const host::RunSetup setup = host::prepare(plans.configuration(choice), registry_);
+    EXPECT_EQ(choice.micro_batch * setup.stack.replicas, 8) << plans.text(choice);
+    micro_batches.insert(choice.micro_batch);
+  }
+  EXPECT_GT(micro_batches.size(), 1U);
+}
+
 /// Two workers that train apart stay, and the plans are for the four ranks that each of them has.
 TEST_F(Plans, LeaveDevicesToStrategiesThatStay) {
   const auto space_beside = [&](const PlanDemands& demands) {
