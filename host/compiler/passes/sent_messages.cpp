@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -244,8 +245,8 @@ class SentMemory {
   const BufferRanges ranges_;
   /// By root buffer, because a wait ends all sends of the memory.
   std::map<BufferId, std::vector<SendInstance>> sends_;
-  std::vector<bool> is_sent_;                        // by root buffer
-  std::map<std::int64_t, std::int64_t> last_touch_;  // by instance of memory that is sent
+  std::vector<bool> is_sent_;                                  // by root buffer
+  std::unordered_map<std::int64_t, std::int64_t> last_touch_;  // by instance of memory that is sent
   /// By task: the runs but for the last, and the last one.
   std::vector<std::array<TaskRun, 2>> executed_;
   std::map<int, std::vector<std::pair<int, Run>>> runs_;  // by micro-batch, in the order of the schedule
@@ -300,7 +301,7 @@ class ChannelMerge {
 
  private:
   std::vector<Program>& programs_;
-  std::map<const Instruction*, Classes> classes_of_;
+  std::unordered_map<const Instruction*, Classes> classes_of_;
   std::set<Classes> apart_;
 };
 
