@@ -108,7 +108,7 @@ void add_timeline(HtmlPage& page, const Inspection& inspection) {
     return page.figure("timeline", timeline_svg(pipeline.flops, name),
                        "Tasks of each stage, with durations by FLOPs. With --cluster they are predicted.");
   }
-  const TimedPrograms timed = time_programs(training, *inspection.setup.ops, *inspection.cluster, 0);
+  const TimedPrograms timed = time_programs(training, *inspection.setup.ops, *inspection.cluster);
   const Simulation simulation =
       simulate(timed.programs, training.class_of_rank, 0, {.pool = timed.pool, .records = true});
   const SimulatedTimeline drawn = simulated_timeline(simulation, timed.programs);

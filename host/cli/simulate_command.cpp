@@ -212,7 +212,7 @@ void print(std::ostream& out, const Report& report) {
 void write_pictures(const SimulateArguments& arguments, const Inspection& inspection) {
   if (arguments.trace.empty() && arguments.timeline.empty()) return;
   const Compiled& training = inspection.programs.training;
-  const TimedPrograms timed = time_programs(training, *inspection.setup.ops, *inspection.cluster, 0);
+  const TimedPrograms timed = time_programs(training, *inspection.setup.ops, *inspection.cluster);
   const Simulation simulation =
       simulate(timed.programs, training.class_of_rank, 0, {.pool = timed.pool, .records = true});
   if (!arguments.trace.empty()) write_named_file(arguments.trace, simulation_trace(simulation));
@@ -227,7 +227,7 @@ void write_pictures(const SimulateArguments& arguments, const Inspection& inspec
 /// A file for each rank, with the ending that ASTRA-sim expects.
 void write_chakra(const std::string& folder, const Inspection& inspection) {
   const Compiled& training = inspection.programs.training;
-  const TimedPrograms timed = time_programs(training, *inspection.setup.ops, *inspection.cluster, 0);
+  const TimedPrograms timed = time_programs(training, *inspection.setup.ops, *inspection.cluster);
   const std::filesystem::path path(folder);
   make_directories(path);
   ChakraTrace trace(training, *inspection.setup.ops, timed);

@@ -358,6 +358,8 @@ Compiled compile(const CompileRequest& request, const Compiled* training) {
   for (std::size_t i = 0; i < alike.size(); ++i) {
     classes.push_back(build_or_repeat_program(model, i, training, alike[i], classes));
   }
+  std::vector<int> repeats;
+  for (const AlikeClass& each : alike) repeats.push_back(each.like);
   std::vector<Program> programs;
   std::vector<SharedBuckets> buckets;
   for (ClassProgram& each : classes) {
@@ -379,6 +381,7 @@ Compiled compile(const CompileRequest& request, const Compiled* training) {
           .class_of_rank = std::move(model.ranks.of_rank),
           .classes = std::move(model.ranks.classes),
           .buckets = std::move(buckets),
+          .repeats = std::move(repeats),
           .idle_strategies = idle_strategies(stack, found),
           .notes = std::move(found.notes),
           .groups = std::move(model.groups),

@@ -38,6 +38,8 @@ struct Compiled {
   /// By program: the ranks that run it, and what an evaluation pass shares with it.
   std::vector<RankClass> classes;
   std::vector<SharedBuckets> buckets;
+  /// By program: the one whose instructions it repeats with messages of its own; -1: none.
+  std::vector<int> repeats;
   /// Names of strategies without effect: their axes have one rank, and no hook changed anything.
   std::vector<std::string> idle_strategies;
   /// What strategies could not do for ops, with their names.

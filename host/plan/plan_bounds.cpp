@@ -93,10 +93,11 @@ double largest_share(const Growth& growth, const DealtBlocks& blocks, double wai
 
 RankWork rank_work(const Compiled& compiled, const OpRegistry& registry, const Cluster& cluster) {
   RankWork work;
+  const TimedPrograms timed = time_programs(compiled, registry, cluster);
   const StepVariants variants = step_variants(compiled);
   for (const StepVariant& variant : variants.variants) {
     const double share = static_cast<double>(variant.count) / static_cast<double>(variants.period);
-    add_variant(work, time_programs(compiled, registry, cluster, variant.step).programs.front(), variant.step, share);
+    add_variant(work, timed.programs.front(), variant.step, share);
   }
   work.bytes = stored_bytes(compiled.programs.front());
   return work;

@@ -28,7 +28,8 @@ class ClassTimes {
     }
   }
 
-  [[nodiscard]] TimedProgram timed() {
+  /// `like`: the times of a class whose kernels are the same; null: there is none.
+  [[nodiscard]] TimedProgram timed(const TimedProgram* like) {
     TimedProgram timed{.program = &program_};
     for (const NodeGroup* group : devices_) {
       timed.launch = std::max(timed.launch, group->device.launch);
@@ -36,37 +37,25 @@ class ClassTimes {
     }
     for (const Task& task : program_.tasks) {
       std::vector<InstructionTime>& times = timed.tasks.emplace_back();
-      std::vector<double>& flops = flops_.emplace_back();
       for (const Instruction& instruction : task.instructions) {
-        flops.push_back(0);
-        times.push_back(time(instruction, flops.back()));
+        const bool is_known = like != nullptr && !is_communication(instruction);
+        times.push_back(is_known ? like->tasks[timed.tasks.size() - 1][times.size()] : time(instruction));
       }
     }
     return timed;
   }
 
-  /// After timed(): FLOPs of products and attention in a step.
-  [[nodiscard]] double flops(std::uint64_t step) const {
-    double sum = 0;
-    for (const TaskInstance& at : program_.schedule) {
-      const auto task = static_cast<std::size_t>(at.task);
-      const std::vector<Instruction>& instructions = program_.tasks[task].instructions;
-      for (std::size_t i = 0; i < instructions.size(); ++i) {
-        if (at.runs(instructions[i]) && instructions[i].when.holds(step)) sum += flops_[task][i];
-      }
-    }
-    return sum;
-  }
+  [[nodiscard]] bool has_devices_of(const ClassTimes& other) const { return devices_ == other.devices_; }
 
  private:
-  InstructionTime time(const Instruction& instruction, double& flops) {
+  InstructionTime time(const Instruction& instruction) {
     if (const auto* collective = instruction.as<Collective>()) return {collective_seconds(instruction, *collective)};
     if (is_communication(instruction)) return {message_seconds(instruction)};
     if (instruction.is<Transfer>() || instruction.is<LoadInput>()) return {transfer_seconds(instruction)};
     const KernelWork work = kernel_work(registry_, program_, instruction);
     InstructionTime time;
     if (work.product || work.attention) {
-      flops = work.flops;
+      time.flops = work.flops;
       time.kind = work.product ? WorkKind::product : WorkKind::attention;
     }
     for (const NodeGroup* group : devices_) {
@@ -164,26 +153,38 @@ class ClassTimes {
   const Program& program_;
   std::vector<int> ranks_;
   std::set<const NodeGroup*> devices_;
-  std::vector<std::vector<double>> flops_;  // by task and instruction
   std::map<Counterparts, std::set<GroupPlacement>> placements_;
   std::map<Counterparts, std::vector<Hop>> hops_;
 };
 
 }  // namespace
 
-TimedPrograms time_programs(const Compiled& compiled, const OpRegistry& registry, const Cluster& cluster,
-                            std::uint64_t step) {
+TimedPrograms time_programs(const Compiled& compiled, const OpRegistry& registry, const Cluster& cluster) {
   const NetworkCost network(cluster, compiled.mesh.rank_count());
   TimedPrograms timed;
   const int ranks = compiled.mesh.rank_count();
   timed.pool.cores = cluster.shared_cores(ranks);
   timed.pool.threads = std::max(1.0, std::floor(timed.pool.cores / ranks));
-  for (int number = 0; number < static_cast<int>(compiled.programs.size()); ++number) {
-    ClassTimes times(compiled, registry, cluster, network, number);
-    timed.programs.push_back(times.timed());
-    timed.flops.push_back(times.flops(step));
+  std::vector<ClassTimes> classes;
+  for (std::size_t i = 0; i < compiled.programs.size(); ++i) {
+    classes.emplace_back(compiled, registry, cluster, network, static_cast<int>(i));
+    const int like = compiled.repeats.empty() ? -1 : compiled.repeats[i];
+    const bool is_like = like >= 0 && classes[i].has_devices_of(classes[static_cast<std::size_t>(like)]);
+    timed.programs.push_back(classes[i].timed(is_like ? &timed.programs[static_cast<std::size_t>(like)] : nullptr));
   }
   return timed;
+}
+
+double product_flops(const TimedProgram& timed, std::uint64_t step) {
+  double sum = 0;
+  for (const TaskInstance& at : timed.program->schedule) {
+    const auto task = static_cast<std::size_t>(at.task);
+    const std::vector<Instruction>& instructions = timed.program->tasks[task].instructions;
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      if (at.runs(instructions[i]) && instructions[i].when.holds(step)) sum += timed.tasks[task][i].flops;
+    }
+  }
+  return sum;
 }
 
 }  // namespace strata::host

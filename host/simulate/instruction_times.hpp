@@ -9,17 +9,16 @@
 
 namespace strata::host {
 
-/// FLOPs of products and attention that one rank executes in a step, by program.
 struct TimedPrograms {
   std::vector<TimedProgram> programs;
-  std::vector<double> flops;
   CorePool pool;
 };
 
 /// The time of every instruction of every class on the cluster's devices. If the ranks of a class differ in their
-/// device or in their place in the network, the slowest of them counts, because the others wait for it. `step` chooses
-/// the instructions whose FLOPs count.
-[[nodiscard]] TimedPrograms time_programs(const Compiled& compiled, const OpRegistry& registry, const Cluster& cluster,
-                                          std::uint64_t step);
+/// device or in their place in the network, the slowest of them counts, because the others wait for it.
+[[nodiscard]] TimedPrograms time_programs(const Compiled& compiled, const OpRegistry& registry, const Cluster& cluster);
+
+/// FLOPs of products and attention that one rank executes in `step`.
+[[nodiscard]] double product_flops(const TimedProgram& timed, std::uint64_t step);
 
 }  // namespace strata::host

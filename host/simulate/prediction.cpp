@@ -5,7 +5,6 @@
 
 #include "compiler/program/step_variants.hpp"
 #include "reports/program_summary.hpp"
-#include "simulate/instruction_times.hpp"
 #include "simulate/kernel_cost.hpp"
 #include "simulate/simulation.hpp"
 
@@ -77,6 +76,11 @@ std::string largest_share(const StepPrediction& prediction) {
 }  // namespace
 
 StepPrediction simulate_step(const Compiled& compiled, const OpRegistry& registry, const Cluster& cluster) {
+  return simulate_step(compiled, time_programs(compiled, registry, cluster), registry, cluster);
+}
+
+StepPrediction simulate_step(const Compiled& compiled, const TimedPrograms& timed, const OpRegistry& registry,
+                             const Cluster& cluster) {
   const std::vector<double> counts = rank_counts(compiled);
   const auto ranks = static_cast<double>(compiled.mesh.rank_count());
   StepPrediction prediction;
@@ -84,12 +88,11 @@ StepPrediction simulate_step(const Compiled& compiled, const OpRegistry& registr
   const StepVariants variants = step_variants(compiled);
   for (const StepVariant& variant : variants.variants) {
     const double share = static_cast<double>(variant.count) / static_cast<double>(variants.period);
-    const TimedPrograms timed = time_programs(compiled, registry, cluster, variant.step);
     const Simulation simulation = simulate(timed.programs, compiled.class_of_rank, variant.step, {.pool = timed.pool});
     prediction.seconds += share * simulation.seconds;
     for (std::size_t i = 0; i < counts.size(); ++i) {
       add(prediction, simulation.ranks[i], share * counts[i] / ranks);
-      flops += share * counts[i] * timed.flops[i];
+      flops += share * counts[i] * product_flops(timed.programs[i], variant.step);
     }
   }
   const double micro_batches = compiled.programs.front().micro_batches;
@@ -141,10 +144,10 @@ StepPrediction extrapolate(const StepPrediction& less, const StepPrediction& mor
 std::vector<double> simulate_spread(const Compiled& compiled, const OpRegistry& registry, const Cluster& cluster,
                                     const KernelSpread& spread) {
   std::vector<double> seconds(static_cast<std::size_t>(spread.repeats));
+  const TimedPrograms timed = time_programs(compiled, registry, cluster);
   const StepVariants variants = step_variants(compiled);
   for (const StepVariant& variant : variants.variants) {
     const double share = static_cast<double>(variant.count) / static_cast<double>(variants.period);
-    const TimedPrograms timed = time_programs(compiled, registry, cluster, variant.step);
     for (std::size_t i = 0; i < seconds.size(); ++i) {
       const SimulationSettings settings{.pool = timed.pool, .spread = spread.share, .seed = i};
       seconds[i] += share * simulate(timed.programs, compiled.class_of_rank, variant.step, settings).seconds;

@@ -7,6 +7,7 @@
 
 #include "cluster/cluster.hpp"
 #include "compiler/compile.hpp"
+#include "simulate/instruction_times.hpp"
 #include "strata/mesh.hpp"
 #include "strata/op.hpp"
 #include "strata/program.hpp"
@@ -53,6 +54,9 @@ struct StepPrediction {
 /// has too few devices, or lacks a value that a prediction needs.
 [[nodiscard]] StepPrediction simulate_step(const Compiled& compiled, const OpRegistry& registry,
                                            const Cluster& cluster);
+/// The same with the times of time_programs(), which do not depend on the order of the tasks.
+[[nodiscard]] StepPrediction simulate_step(const Compiled& compiled, const TimedPrograms& timed,
+                                           const OpRegistry& registry, const Cluster& cluster);
 
 /// The prediction for a model with `steps` more of what `more` has more than `less`, such as layers.
 [[nodiscard]] StepPrediction extrapolate(const StepPrediction& less, const StepPrediction& more, int steps);

@@ -41,9 +41,10 @@ StepPrediction simulate_short_step(CompileRequest request, const Cluster& cluste
   }
   request.global_batch = planned.more * samples;
   Compiled compiled = compile(request);
+  const TimedPrograms times = time_programs(compiled, *request.registry, cluster);
   const auto simulate = [&](int micro_batches) {
     compiled = with_micro_batches(std::move(compiled), micro_batches);
-    return simulate_step(compiled, *request.registry, cluster);
+    return simulate_step(compiled, times, *request.registry, cluster);
   };
   const Rounds timed(whole, stages, wanted.timed);
   if (timed.missing < 1) return simulate(whole);

@@ -138,6 +138,7 @@ class Simulator {
     flight->work = &work;
     flight->micro_batch = instance.micro_batch;
     flight->issued = std::max(rank.clock, rank.host);
+    flight->ranges.reserve(work.instruction->inputs.size() + work.instruction->outputs.size());
     for (const auto* buffers : {&work.instruction->inputs, &work.instruction->outputs}) {
       for (const BufferId id : *buffers) {
         flight->ranges.push_back(rank.schedule->ranges().range(id, instance.micro_batch));

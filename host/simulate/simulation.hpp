@@ -19,6 +19,7 @@ inline constexpr std::size_t kWorkKinds = 3;
 struct InstructionTime {
   double seconds = 0;
   WorkKind kind = WorkKind::memory;  ///< of an instruction of the compute stream
+  double flops = 0;                  ///< of a product or attention
 };
 
 /// The program of a class of ranks with the time of each instruction.

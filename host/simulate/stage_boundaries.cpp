@@ -87,7 +87,7 @@ std::vector<double> block_seconds(CompileRequest request, const Cluster& cluster
   request.packing = PackingEffort::none;
   const Compiled compiled = compile(request);
   std::vector<double> seconds(single.chunk_of_block.size());
-  for (const TimedProgram& timed : time_programs(compiled, *request.registry, cluster, 0).programs) {
+  for (const TimedProgram& timed : time_programs(compiled, *request.registry, cluster).programs) {
     std::vector<double> own(seconds.size());
     for (std::size_t i = 0; i < timed.tasks.size(); ++i) {
       const Task& task = timed.program->tasks[i];

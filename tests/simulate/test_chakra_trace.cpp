@@ -99,7 +99,7 @@ class ChakraTraces : public ::testing::Test {
       "[[strategy]]\nplugin = \"pipeline\"\nsize = 2\n[[strategy]]\nplugin = \"zero\"\nsize = 2\nstage = 3\n"
       "[[strategy]]\nplugin = \"tensor\"\nsize = 2\n",
       16, 2};
-  host::TimedPrograms timed_ = host::time_programs(step_.compiled, *step_.setup.ops, round_cluster(1), 0);
+  host::TimedPrograms timed_ = host::time_programs(step_.compiled, *step_.setup.ops, round_cluster(1));
   host::ChakraTrace trace_{step_.compiled, *step_.setup.ops, timed_};
   std::vector<std::vector<TracedNode>> traces_;
 };

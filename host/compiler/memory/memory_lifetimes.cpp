@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 #include <utility>
 
 #include "compiler/memory/memory_packing.hpp"
@@ -11,7 +10,8 @@ namespace {
 
 class Lifetimes {
  public:
-  Lifetimes(const Program& program, const BufferRanges& ranges) : program_(program), ranges_(ranges) {}
+  Lifetimes(const Program& program, const BufferRanges& ranges)
+      : program_(program), ranges_(ranges), numbers_(program.buffers.size()) {}
 
   /// The union of the lifetimes in all variants of the step. A communication may stay in flight for longer if the
   /// instruction that waits for it is not executed.
@@ -41,23 +41,27 @@ class Lifetimes {
   }
 
   void use(const Instruction& instruction) {
-    Communication communication{instruction.is<Collective>(), {}};
+    const bool is_in_flight = is_asynchronous(instruction);
+    if (is_in_flight) in_flight_.push_back({instruction.is<Collective>(), {}});
     for (const auto* operands : {&instruction.inputs, &instruction.outputs}) {
       for (const BufferId id : *operands) {
         touch(id);
-        communication.ranges.push_back(ranges_.range(id, micro_batch_));
+        if (is_in_flight) in_flight_.back().ranges.push_back(ranges_.range(id, micro_batch_));
       }
     }
     if (instruction.workspace() != -1) touch(instruction.workspace());
-    if (is_asynchronous(instruction)) in_flight_.push_back(std::move(communication));
   }
 
   void touch(BufferId id) {
     if (ranges_.persistent(id)) return;
-    const std::int64_t instance = ranges_.instance(id, micro_batch_);
-    const auto [place, added] = numbers_.try_emplace(instance, lifetimes_.size());
-    if (added) lifetimes_.push_back({program_.buffer(ranges_.root(id)).bytes(), now_, now_, instance});
-    Lifetime& lifetime = lifetimes_[place->second];
+    std::vector<int>& numbers = numbers_[static_cast<std::size_t>(ranges_.root(id))];
+    if (numbers.empty()) numbers.resize(static_cast<std::size_t>(program_.micro_batches) + 1, -1);
+    int& number = numbers[static_cast<std::size_t>(micro_batch_) + 1];
+    if (number < 0) {
+      number = static_cast<int>(lifetimes_.size());
+      lifetimes_.push_back({program_.buffer(ranges_.root(id)).bytes(), now_, now_, ranges_.instance(id, micro_batch_)});
+    }
+    Lifetime& lifetime = lifetimes_[static_cast<std::size_t>(number)];
     lifetime.begin = std::min(lifetime.begin, now_);
     lifetime.end = std::max(lifetime.end, now_);
   }
@@ -65,23 +69,19 @@ class Lifetimes {
   /// Completes the communication that uses bytes of `waited`, and the collectives before it, because collectives run in
   /// order.
   void wait(const ByteRange& waited) {
-    std::ptrdiff_t last_collective = -1;
-    std::vector<bool> ended(in_flight_.size(), false);
-    for (std::size_t i = 0; i < in_flight_.size(); ++i) {
-      const auto& used = in_flight_[i].ranges;
-      ended[i] = std::any_of(used.begin(), used.end(), [&](const ByteRange& range) { return range.overlaps(waited); });
-      if (ended[i] && in_flight_[i].is_collective) last_collective = static_cast<std::ptrdiff_t>(i);
-    }
-    std::vector<Communication> rest;
-    for (std::size_t i = 0; i < in_flight_.size(); ++i) {
-      const bool in_order = in_flight_[i].is_collective && static_cast<std::ptrdiff_t>(i) <= last_collective;
-      if (ended[i] || in_order) {
-        end(in_flight_[i]);
-      } else {
-        rest.push_back(std::move(in_flight_[i]));
-      }
-    }
-    in_flight_ = std::move(rest);
+    const auto uses = [&](const Communication& each) {
+      return std::any_of(each.ranges.begin(), each.ranges.end(),
+                         [&](const auto& range) { return range.overlaps(waited); });
+    };
+    const auto last = std::find_if(in_flight_.rbegin(), in_flight_.rend(),
+                                   [&](const Communication& each) { return each.is_collective && uses(each); });
+    std::ptrdiff_t collectives = std::distance(last, in_flight_.rend());
+    std::erase_if(in_flight_, [&](const Communication& each) {
+      const bool in_order = collectives-- > 0 && each.is_collective;
+      if (!in_order && !uses(each)) return false;
+      end(each);
+      return true;
+    });
   }
 
   /// Extends the lifetimes of the communication's buffers to the last instruction before the one that is starting.
@@ -90,23 +90,34 @@ class Lifetimes {
   }
 
   void extend(std::int64_t instance, int last) {
-    const auto found = numbers_.find(instance);
-    if (found == numbers_.end()) return;
-    Lifetime& lifetime = lifetimes_[found->second];
+    if (!has(instance)) return;
+    Lifetime& lifetime = lifetimes_[static_cast<std::size_t>(numbers_[root(instance)][slot(instance)])];
     lifetime.end = std::max(lifetime.end, last);
+  }
+
+  [[nodiscard]] std::size_t root(std::int64_t instance) const {
+    return static_cast<std::size_t>(ranges_.root_of_instance(instance));
+  }
+  [[nodiscard]] std::size_t slot(std::int64_t instance) const {
+    return static_cast<std::size_t>(ranges_.micro_batch_of_instance(instance) + 1);
+  }
+  [[nodiscard]] bool has(std::int64_t instance) const {
+    const std::vector<int>& numbers = numbers_[root(instance)];
+    return !numbers.empty() && numbers[slot(instance)] >= 0;
   }
 
   /// Extends the lifetime of the instance that the host reads after the step.
   void keep_to_the_end(BufferId id) {
-    int read = numbers_.contains(ranges_.instance(id, -1)) ? -1 : program_.micro_batches - 1;
-    while (read > 0 && !numbers_.contains(ranges_.instance(id, read))) --read;
+    int read = has(ranges_.instance(id, -1)) ? -1 : program_.micro_batches - 1;
+    while (read > 0 && !has(ranges_.instance(id, read))) --read;
     extend(ranges_.instance(id, read), now_ - 1);
   }
 
   const Program& program_;
   const BufferRanges& ranges_;
   std::vector<Lifetime> lifetimes_;
-  std::unordered_map<std::int64_t, std::size_t> numbers_;
+  /// Of the lifetimes, by root buffer and micro-batch, those of prologue and epilogue first; -1: there is none.
+  std::vector<std::vector<int>> numbers_;
   std::vector<Communication> in_flight_;
   int micro_batch_ = -1;
   int now_ = 0;

@@ -244,15 +244,17 @@ std::int64_t lower_bound(const std::vector<MemoryBlock>& blocks, std::int64_t al
 }  // namespace
 
 MemoryPeak find_peak(const std::vector<Lifetime>& lifetimes, std::int64_t alignment) {
-  std::map<int, std::int64_t> change;
+  int end = 0;
+  for (const Lifetime& each : lifetimes) end = std::max(end, each.end + 1);
+  std::vector<std::int64_t> change(static_cast<std::size_t>(end) + 1);  // by moment
   for (const Lifetime& each : lifetimes) {
-    change[each.begin] += round_up(each.bytes, alignment);
-    change[each.end + 1] -= round_up(each.bytes, alignment);
+    change[static_cast<std::size_t>(each.begin)] += round_up(each.bytes, alignment);
+    change[static_cast<std::size_t>(each.end) + 1] -= round_up(each.bytes, alignment);
   }
   std::int64_t now = 0;
   MemoryPeak peak;
-  for (const auto& [moment, bytes] : change) {
-    now += bytes;
+  for (int moment = 0; moment <= end; ++moment) {
+    now += change[static_cast<std::size_t>(moment)];
     if (now > peak.bytes) peak = {moment, now};
   }
   return peak;

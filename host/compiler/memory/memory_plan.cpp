@@ -38,8 +38,10 @@ class Planner {
         ranges_(program),
         lifetimes_(buffer_lifetimes(program, ranges_)) {
     plan_.offsets.assign(program.buffers.size(), std::vector<std::int64_t>(row_size(), -1));
-    root_offsets_.assign(program.buffers.size(), std::vector<std::int64_t>(row_size(), -1));
+    root_offsets_.assign(program.buffers.size() * row_size(), -1);
   }
+
+  [[nodiscard]] int enough_slots() const { return find_slots(lifetimes_, ranges_, program_.micro_batches, slots_); }
 
   MemoryPlan run() {
     require_countable();
@@ -66,11 +68,13 @@ class Planner {
   }
 
   [[nodiscard]] std::size_t row_size() const { return static_cast<std::size_t>(slots_) + 1; }
-  std::int64_t& root_offset(std::int64_t instance) {
+  /// Position of an instance among root_offsets_.
+  [[nodiscard]] std::size_t place(std::int64_t instance) const {
     const int micro_batch = ranges_.micro_batch_of_instance(instance);
     const std::size_t slot = micro_batch < 0 ? 0 : static_cast<std::size_t>(1 + micro_batch % slots_);
-    return root_offsets_[static_cast<std::size_t>(ranges_.root_of_instance(instance))][slot];
+    return static_cast<std::size_t>(ranges_.root_of_instance(instance)) * row_size() + slot;
   }
+  std::int64_t& root_offset(std::int64_t instance) { return root_offsets_[place(instance)]; }
 
   /// Places the buffer that contains a shared parameter, whose offset the other program has fixed.
   void place_shared(const StoredParameter& parameter) {
@@ -133,20 +137,20 @@ class Planner {
 
   void place_transient() {
     std::vector<MemoryBlock> blocks;
-    std::map<const std::int64_t*, std::size_t> block_of_offset;
-    std::vector<std::int64_t*> offsets;
+    std::vector<std::size_t> places;  // of the blocks
+    std::vector<int> block_at(root_offsets_.size(), -1);
     for (const Lifetime& each : lifetimes_) {
-      std::int64_t& offset = root_offset(each.instance);
-      const auto [place, added] = block_of_offset.try_emplace(&offset, blocks.size());
-      if (added) {
+      int& block = block_at[place(each.instance)];
+      if (block < 0) {
+        block = static_cast<int>(blocks.size());
         blocks.push_back({each.bytes, {}});
-        offsets.push_back(&offset);
+        places.push_back(place(each.instance));
       }
-      blocks[place->second].spans.push_back({each.begin, each.end});
+      blocks[static_cast<std::size_t>(block)].spans.push_back({each.begin, each.end});
     }
     const MemoryPacking packing = pack_memory(blocks, kBufferAlignment, effort_);
     const std::int64_t begin = aligned(plan_.persistent_bytes);
-    for (std::size_t i = 0; i < blocks.size(); ++i) *offsets[i] = begin + packing.offsets[i];
+    for (std::size_t i = 0; i < blocks.size(); ++i) root_offsets_[places[i]] = begin + packing.offsets[i];
     if (!blocks.empty()) plan_.arena_bytes = begin + packing.bytes;
   }
 
@@ -154,7 +158,7 @@ class Planner {
     for (const Buffer& buffer : program_.buffers) {
       for (std::size_t slot = 0; slot < row_size(); ++slot) {
         const auto base = static_cast<std::size_t>(ranges_.root(buffer.id));
-        const std::int64_t root = root_offsets_[base][ranges_.persistent(buffer.id) ? 0 : slot];
+        const std::int64_t root = root_offsets_[base * row_size() + (ranges_.persistent(buffer.id) ? 0 : slot)];
         if (root >= 0) plan_.offsets[static_cast<std::size_t>(buffer.id)][slot] = root + ranges_.begin(buffer.id);
       }
     }
@@ -178,8 +182,8 @@ class Planner {
   PackingEffort effort_;
   const BufferRanges ranges_;
   const std::vector<Lifetime> lifetimes_;
-  /// By root buffer and slot, as MemoryPlan::offsets.
-  std::vector<std::vector<std::int64_t>> root_offsets_;
+  /// By root buffer and slot, as MemoryPlan::offsets, one row after the other.
+  std::vector<std::int64_t> root_offsets_;
   MemoryPlan plan_;
 };
 
@@ -211,10 +215,10 @@ MemoryPlan plan_memory(const Program& program, const SharedMemory& shared, Packi
   int slots = 1;
   while (const int superfluous = superfluous_micro_batches({&program}, slots)) {
     const Program shorter = shortened(program, superfluous);
-    const BufferRanges ranges(shorter);
-    const int enough = find_slots(buffer_lifetimes(shorter, ranges), ranges, shorter.micro_batches, slots);
+    Planner planner(shorter, shared, slots, effort);
+    const int enough = planner.enough_slots();
     if (enough == slots) {
-      const MemoryPlan plan = Planner(shorter, shared, slots, effort).run();
+      const MemoryPlan plan = planner.run();
       // More slots are more freedom for the packing, which finds a smaller arena in some cases.
       const int left_out = superfluous_micro_batches({&program}, 2 * slots);
       if (left_out == 0 || effort != PackingEffort::best) return plan;

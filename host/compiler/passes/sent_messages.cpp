@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -34,16 +36,29 @@ constexpr int kMessagesInFlight = 2;
 /// Micro-batches, at most, after which an instruction waits for a send.
 constexpr int kLongestWait = 16;
 
-void add(std::vector<Program>& programs, const SendWait& wait) {
-  Task& task = programs[wait.program].tasks[static_cast<std::size_t>(wait.task)];
-  Instruction& instruction = task.instructions[wait.index];
+Instruction& instruction_of(std::vector<Program>& programs, const SendWait& wait) {
+  return programs[wait.program].tasks[static_cast<std::size_t>(wait.task)].instructions[wait.index];
+}
+
+/// \return false if the instruction waits already.
+bool add(std::vector<Program>& programs, const SendWait& wait) {
+  Instruction& instruction = instruction_of(programs, wait);
   const auto append = [](auto& waits, const auto& each) {
-    if (std::find(waits.begin(), waits.end(), each) == waits.end()) waits.push_back(each);
+    const bool is_new = std::find(waits.begin(), waits.end(), each) == waits.end();
+    if (is_new) waits.push_back(each);
+    return is_new;
   };
+  if (wait.distance == 0) return append(instruction.waits, wait.buffer);
+  return append(instruction.earlier_waits, EarlierWait{wait.buffer, wait.distance});
+}
+
+/// Removes a wait that add() has added last.
+void remove(std::vector<Program>& programs, const SendWait& wait) {
+  Instruction& instruction = instruction_of(programs, wait);
   if (wait.distance == 0) {
-    append(instruction.waits, wait.buffer);
+    instruction.waits.pop_back();
   } else {
-    append(instruction.earlier_waits, EarlierWait{wait.buffer, wait.distance});
+    instruction.earlier_waits.pop_back();
   }
 }
 
@@ -88,6 +103,12 @@ class SentMemory {
     std::int64_t begin = 0;  ///< ordinal of the first instruction
     bool is_last = false;
   };
+  /// What the runs of a task have in common.
+  struct TaskRun {
+    std::vector<std::size_t> executed;  ///< instructions
+    /// By root buffer that is sent: the place of the last instruction that uses it.
+    std::map<BufferId, std::int64_t> touched;
+  };
   struct Place {
     int task = 0;
     std::size_t index = 0;
@@ -127,24 +148,32 @@ class SentMemory {
     executed_.resize(program_.tasks.size());
     std::int64_t now = 0;
     for (const TaskInstance& at : program_.schedule) {
-      const Task& task = program_.tasks[static_cast<std::size_t>(at.task)];
-      std::vector<std::size_t>& executed = executed_[static_cast<std::size_t>(at.task)][at.is_last ? 1 : 0];
-      const bool is_first = executed.empty();
+      TaskRun& run = executed_[static_cast<std::size_t>(at.task)][at.is_last ? 1 : 0];
+      if (run.executed.empty()) run = run_of(at);
       runs_[at.micro_batch].emplace_back(at.task, Run{now, at.is_last});
-      for (std::size_t i = 0; i < task.instructions.size(); ++i) {
-        const Instruction& instruction = task.instructions[i];
-        if (!at.runs(instruction) || !instruction.when.holds(step_)) continue;
-        if (is_first) executed.push_back(i);
-        for (const auto* buffers : {&instruction.inputs, &instruction.outputs, &instruction.waits}) {
-          for (const BufferId buffer : *buffers) {
-            if (!is_sent_[static_cast<std::size_t>(ranges_.root(buffer))]) continue;
-            const auto touched = last_touch_.find(ranges_.instance(buffer, at.micro_batch));
-            if (touched != last_touch_.end()) touched->second = std::max(touched->second, now);
-          }
-        }
-        ++now;
+      for (const auto& [buffer, place] : run.touched) {
+        const auto touched = last_touch_.find(ranges_.instance(buffer, at.micro_batch));
+        if (touched != last_touch_.end()) touched->second = std::max(touched->second, now + place);
       }
+      now += std::ssize(run.executed);
     }
+  }
+
+  [[nodiscard]] TaskRun run_of(const TaskInstance& at) const {
+    TaskRun run;
+    const std::vector<Instruction>& instructions = program_.tasks[static_cast<std::size_t>(at.task)].instructions;
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      const Instruction& instruction = instructions[i];
+      if (!at.runs(instruction) || !instruction.when.holds(step_)) continue;
+      for (const auto* buffers : {&instruction.inputs, &instruction.outputs, &instruction.waits}) {
+        for (const BufferId buffer : *buffers) {
+          const BufferId root = ranges_.root(buffer);
+          if (is_sent_[static_cast<std::size_t>(root)]) run.touched[root] = std::ssize(run.executed);
+        }
+      }
+      run.executed.push_back(i);
+    }
+    return run;
   }
 
   /// The first instruction at which all these sends are complete, after the last use of their memory: in a task of the
@@ -182,7 +211,8 @@ class SentMemory {
     const auto& runs = of_micro_batch->second;
     const auto run = std::find_if(runs.begin(), runs.end(), [task](const auto& each) { return each.first == task; });
     if (run == runs.end()) return std::nullopt;
-    const std::vector<std::size_t>& executed = executed_[static_cast<std::size_t>(task)][run->second.is_last ? 1 : 0];
+    const std::vector<std::size_t>& executed =
+        executed_[static_cast<std::size_t>(task)][run->second.is_last ? 1 : 0].executed;
     const std::int64_t after = std::max(send.ordinal + 1, last_touch_.at(send.instance));
     std::size_t begin = 0;
     std::size_t end = executed.size();
@@ -215,10 +245,10 @@ class SentMemory {
   const BufferRanges ranges_;
   /// By root buffer, because a wait ends all sends of the memory.
   std::map<BufferId, std::vector<SendInstance>> sends_;
-  std::vector<bool> is_sent_;                        // by root buffer
-  std::map<std::int64_t, std::int64_t> last_touch_;  // by instance of memory that is sent
-  /// By task: the instructions of a run that is not the last, and of the last run.
-  std::vector<std::array<std::vector<std::size_t>, 2>> executed_;
+  std::vector<bool> is_sent_;                                  // by root buffer
+  std::unordered_map<std::int64_t, std::int64_t> last_touch_;  // by instance of memory that is sent
+  /// By task: the runs but for the last, and the last one.
+  std::vector<std::array<TaskRun, 2>> executed_;
   std::map<int, std::vector<std::pair<int, Run>>> runs_;  // by micro-batch, in the order of the schedule
 };
 
@@ -271,7 +301,7 @@ class ChannelMerge {
 
  private:
   std::vector<Program>& programs_;
-  std::map<const Instruction*, Classes> classes_of_;
+  std::unordered_map<const Instruction*, Classes> classes_of_;
   std::set<Classes> apart_;
 };
 
@@ -287,12 +317,13 @@ void add_if_the_step_ends(std::vector<Program>& programs, const std::vector<int>
   if (waits.empty()) return;
   const std::vector<StepVariant> variants = step_variants(programs).variants;
   const auto ends_with = [&](const std::vector<SendWait>& some) {
-    std::vector<Program> changed = programs;
-    for (const SendWait& wait : some) add(changed, wait);
+    std::vector<SendWait> added;
+    std::copy_if(some.begin(), some.end(), std::back_inserter(added),
+                 [&](const SendWait& wait) { return add(programs, wait); });
     const bool ends = std::all_of(variants.begin(), variants.end(), [&](const StepVariant& variant) {
-      return StepClock(changed, class_of_rank, variant.step).has_ended();
+      return StepClock(programs, class_of_rank, variant.step).has_ended();
     });
-    if (ends) std::move(changed.begin(), changed.end(), programs.begin());
+    if (!ends) std::for_each(added.rbegin(), added.rend(), [&](const SendWait& wait) { remove(programs, wait); });
     return ends;
   };
   if (ends_with({waits.begin(), waits.end()})) return;

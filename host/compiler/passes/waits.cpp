@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -144,8 +145,8 @@ class WaitInserter {
   const BufferRanges ranges_;
   std::vector<bool> is_read_;  // by root buffer
   std::int64_t now_ = 0;
-  std::map<std::int64_t, std::int64_t> last_touch_;                           // by instance of memory
-  std::map<std::int64_t, std::vector<std::shared_ptr<InFlight>>> in_flight_;  // by instance of memory
+  std::unordered_map<std::int64_t, std::int64_t> last_touch_;                           // by instance of memory
+  std::unordered_map<std::int64_t, std::vector<std::shared_ptr<InFlight>>> in_flight_;  // by instance of memory
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "compiler/program/communication_trace.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <unordered_map>
 
@@ -90,20 +91,54 @@ namespace {
 
 class Tracer {
  public:
-  explicit Tracer(const Program& program) : program_(program), ranges_(program) { trace_.program = &program; }
+  explicit Tracer(const Program& program) : program_(program), ranges_(program), runs_(program.tasks.size()) {
+    trace_.program = &program;
+  }
 
   CommunicationTrace run(std::uint64_t step) {
-    for_each_instruction(program_, step,
-                         [&](const TaskInstance& at, std::size_t index, const Instruction& instruction) {
-                           ranges_.for_each_wait(instruction, at.micro_batch,
-                                                 [&](const ByteRange& range) { wait(at, index, instruction, range); });
-                           if (is_communication(instruction)) add(at, index, instruction);
-                           ++ordinal_;
-                         });
+    std::int64_t begin = 0;
+    for (const TaskInstance& at : program_.schedule) {
+      const TaskRun& run = run_of(at, step);
+      for (const auto& [place, index] : run.relevant) {
+        const Instruction& instruction = task(at).instructions[index];
+        ordinal_ = begin + place;
+        ranges_.for_each_wait(instruction, at.micro_batch,
+                              [&, index = index](const ByteRange& range) { wait(at, index, instruction, range); });
+        if (is_communication(instruction)) add(at, index, instruction);
+      }
+      begin += run.length;
+    }
     return std::move(trace_);
   }
 
  private:
+  /// What every run of a task has in common.
+  struct TaskRun {
+    /// Number of instructions; -1: not known yet.
+    std::int64_t length = -1;
+    /// Communication and instructions that wait for it: the place in the run, and the index in the task.
+    std::vector<std::pair<std::int64_t, std::size_t>> relevant = {};
+  };
+
+  [[nodiscard]] const Task& task(const TaskInstance& at) const {
+    return program_.tasks.at(static_cast<std::size_t>(at.task));
+  }
+
+  const TaskRun& run_of(const TaskInstance& at, std::uint64_t step) {
+    const std::vector<Instruction>& instructions = task(at).instructions;
+    TaskRun& run = runs_[static_cast<std::size_t>(at.task)][at.is_last ? 1 : 0];
+    if (run.length >= 0) return run;
+    run.length = 0;
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      const Instruction& each = instructions[i];
+      if (!at.runs(each) || !each.when.holds(step)) continue;
+      const bool waits = !each.waits.empty() || !each.earlier_waits.empty();
+      if (waits || is_communication(each)) run.relevant.emplace_back(run.length, i);
+      ++run.length;
+    }
+    return run;
+  }
+
   struct SendInFlight {
     ByteRange range;
     std::size_t step = 0;
@@ -145,6 +180,8 @@ class Tracer {
 
   const Program& program_;
   const BufferRanges ranges_;
+  /// By task: the earlier runs, and the last one.
+  std::vector<std::array<TaskRun, 2>> runs_;
   CommunicationTrace trace_;
   std::int64_t ordinal_ = 0;
   std::map<Counterparts, std::size_t> numbers_;

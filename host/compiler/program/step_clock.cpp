@@ -9,7 +9,12 @@
 namespace strata::host {
 
 StepClock::StepClock(const std::vector<Program>& programs, const std::vector<int>& class_of_rank, std::uint64_t step) {
-  for (const Program& program : programs) classes_.emplace_back().trace = trace_communication(program, step);
+  for (const Program& program : programs) {
+    Class& own = classes_.emplace_back();
+    own.trace = trace_communication(program, step);
+    own.received.assign(own.trace.steps.size(), -1);
+    own.moments.reserve(own.trace.steps.size());
+  }
   AxisSet addressed;
   for (const Program& program : programs) addressed.merge(addressed_axes(program));
   const Mesh& whole = programs.front().mesh;
@@ -54,9 +59,9 @@ bool StepClock::advance(int number) {
   std::int64_t now = step.ordinal;
   if (own.position > 0) now += own.moments.back() - own.trace.steps[own.position - 1].ordinal;
   if (step.awaited) {
-    const auto received = own.received.find(*step.awaited);
-    if (received == own.received.end()) return false;
-    pass(number, std::max(now, received->second + 1));
+    const std::int64_t received = own.received[*step.awaited];
+    if (received < 0) return false;
+    pass(number, std::max(now, received + 1));
     return true;
   }
   const Instruction& instruction = *step.instruction;
@@ -72,7 +77,7 @@ bool StepClock::advance(int number) {
   const auto message = messages_.find({peer, number, id, step.at.micro_batch});
   if (message == messages_.end()) return false;
   const std::int64_t moment = std::max(now, message->second.moment + 1);
-  std::int64_t& received = at(peer).received.try_emplace(message->second.step, moment).first->second;
+  std::int64_t& received = at(peer).received[message->second.step];
   received = std::max(received, moment);
   pass(number, moment);
   ready_.push_back(peer);
@@ -119,8 +124,8 @@ int StepClock::peer(std::size_t program, std::size_t message) const {
 }
 
 std::optional<std::int64_t> StepClock::received(std::size_t program, std::size_t send) const {
-  const auto found = classes_[program].received.find(send);
-  return found == classes_[program].received.end() ? std::nullopt : std::optional(found->second);
+  const std::int64_t moment = classes_[program].received[send];
+  return moment < 0 ? std::nullopt : std::optional(moment);
 }
 
 }  // namespace strata::host

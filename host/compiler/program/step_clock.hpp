@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/program/communication_trace.hpp"
@@ -42,10 +43,19 @@ class StepClock {
     /// The class of the peer, or the classes of the group, for each of CommunicationTrace::counterparts.
     std::vector<std::vector<int>> counterparts;
     std::vector<std::int64_t> moments;  ///< of the trace's steps so far
-    std::map<std::size_t, std::int64_t> received;
+    /// By step of the trace: when the last receiver took the message that it sends; -1: no one has.
+    std::vector<std::int64_t> received;
   };
   /// Sender's class, receiver's class, id, micro-batch.
   using MessageKey = std::tuple<int, int, std::uint64_t, int>;
+  struct MessageHash {
+    std::size_t operator()(const MessageKey& key) const {
+      const auto& [sender, receiver, id, micro_batch] = key;
+      return id + static_cast<std::size_t>(sender) * 0x9e3779b97f4a7c15U +
+             static_cast<std::size_t>(receiver) * 0xff51afd7ed558ccdU +
+             static_cast<std::size_t>(micro_batch) * 0xc2b2ae3d27d4eb4fU;
+    }
+  };
   struct Message {
     std::int64_t moment = 0;
     std::size_t step = 0;
@@ -59,7 +69,7 @@ class StepClock {
   [[nodiscard]] Class& at(int number) { return classes_[static_cast<std::size_t>(number)]; }
 
   std::vector<Class> classes_;
-  std::map<MessageKey, Message> messages_;
+  std::unordered_map<MessageKey, Message, MessageHash> messages_;
   /// The classes that have arrived at a collective, by its members, id and micro-batch.
   std::map<std::tuple<std::vector<int>, std::uint64_t, int>, std::map<int, std::int64_t>> arrived_;
   std::deque<int> ready_;

@@ -116,7 +116,7 @@ class CompiledRow {
 
 /// Forward and backward pass without the step's end.
 double passes_seconds(const CompiledRow& row, const host::Cluster& cluster) {
-  host::TimedPrograms timed = host::time_programs(row.compiled(), row.ops(), cluster, 0);
+  host::TimedPrograms timed = host::time_programs(row.compiled(), row.ops(), cluster);
   for (host::TimedProgram& program : timed.programs) {
     for (std::size_t task = 0; task < program.tasks.size(); ++task) {
       const Task::Kind kind = program.program->tasks[task].kind;
