@@ -16,6 +16,7 @@
 #include "checkpoint/checkpoint_plan.hpp"
 #include "checkpoint/checkpoint_store.hpp"
 #include "checkpoint/safetensors.hpp"
+#include "config/run_configuration.hpp"
 #include "runtime/shards.hpp"
 #include "strata/error.hpp"
 
@@ -118,6 +119,8 @@ class CheckpointReader {
   void verify() const;
 
   [[nodiscard]] const RunState& run() const { return manifest_.run; }
+  /// The run's configuration. Messages name the place in its text, which is one value of the manifest.
+  [[nodiscard]] RunConfiguration configuration(const std::vector<std::string>& overrides = {}) const;
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
   /// True if it contains a moving average of some parameter.

@@ -162,6 +162,11 @@ CheckpointReader::CheckpointReader(fs::path directory)
 CheckpointReader::CheckpointReader(fs::path directory, Manifest manifest)
     : directory_(std::move(directory)), manifest_(std::move(manifest)) {}
 
+RunConfiguration CheckpointReader::configuration(const std::vector<std::string>& overrides) const {
+  const std::string source = (directory_ / kManifestName).string() + " (configuration)";
+  return parse_configuration(run().configuration, source, overrides);
+}
+
 CheckpointReader::~CheckpointReader() = default;
 
 ModelFiles CheckpointReader::model_files() const {

@@ -5,7 +5,6 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <optional>
 #include <string>
 
 #include "cli/command_arguments.hpp"

@@ -168,9 +168,7 @@ void print_plans(CommandContext& context, const PlanArguments& arguments, const 
 /// The configuration of a run that is to go on. Its model, its seed and its global batch stay.
 RunConfiguration stored_configuration(const PlanArguments& arguments) {
   const CheckpointReader checkpoint(find_checkpoint(arguments.resume));
-  RunConfiguration configuration =
-      parse_configuration(checkpoint.run().configuration, (checkpoint.directory() / kManifestName).string(),
-                          arguments.configuration.overrides);
+  RunConfiguration configuration = checkpoint.configuration(arguments.configuration.overrides);
   if (arguments.global_batch && *arguments.global_batch != configuration.batch.global) {
     throw ConfigurationError(fmt::format("--global-batch: found {}; accepted with --resume: {}, which the run has",
                                          *arguments.global_batch, configuration.batch.global));

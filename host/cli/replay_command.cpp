@@ -30,11 +30,9 @@ void print_steps(const Replay& replayed, std::ostream& out) {
 
 int replay_steps(const ReplayArguments& arguments, CommandContext& context) {
   const CheckpointReader checkpoint(find_checkpoint(arguments.checkpoint));
-  const std::string source_name = (checkpoint.directory() / kManifestName).string();
   std::vector<std::string> overrides = arguments.overrides;
   overrides.emplace_back("run.stop_at_step=0");
-  const RunSetup setup =
-      prepare_run(parse_configuration(checkpoint.run().configuration, source_name, overrides), context.plugins());
+  const RunSetup setup = prepare_run(checkpoint.configuration(overrides), context.plugins());
   const DataSource source = setup.open_data();
   const std::filesystem::path folder = std::filesystem::path(setup.configuration.run.output) / "replay";
   const Replay replayed = replay(setup, source, checkpoint, {arguments.steps, arguments.times, folder});

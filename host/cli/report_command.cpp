@@ -209,7 +209,7 @@ std::optional<RunConfiguration> configuration_of_run(const ReportArguments& argu
   try {
     const fs::path source(arguments.source);
     const CheckpointReader reader(find_checkpoint(fs::is_directory(source) ? source : source.parent_path()));
-    return parse_configuration(reader.run().configuration, reader.directory().string());
+    return reader.configuration();
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>

@@ -132,6 +132,12 @@ std::vector<std::string> names_in(const path& folder) {
   return names;
 }
 
+/// The names of the descriptions in a folder, for messages: "dgx-a100, dgx-h100".
+std::string listed(const std::vector<std::string>& names, const path& folder) {
+  if (names.empty()) return fmt::format("none, since '{}' has no descriptions", folder.string());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 void require_depth(int depth, const Place& mention) {
   if (depth <= kDeepestBases) return;
   throw error_at(mention, kBase, fmt::format("leads back to itself, or over more than {} descriptions", kDeepestBases));
@@ -166,7 +172,8 @@ DocumentNode ClusterLibrary::cluster(const std::string& source, const Place& men
       mention, "",
       fmt::format("there is no published cluster '{}'{}; accepted: a file (clusters/mine.toml), a system ({}) "
                   "or a device ({})",
-                  source, did_you_mean(source, all), fmt::join(names.systems, ", "), fmt::join(names.devices, ", ")));
+                  source, did_you_mean(source, all), listed(names.systems, published_),
+                  listed(names.devices, published_ / kDeviceFolder)));
 }
 
 DocumentNode ClusterLibrary::joined_cluster(DocumentNode table) const { return joined_cluster(std::move(table), 0); }
@@ -247,7 +254,7 @@ ConfigurationError ClusterLibrary::unknown_device(const std::string& name, const
   return error_at(mention, "device",
                   fmt::format("found \"{}\"{}; accepted: a table [cluster.device.NAME] of the file, or a published "
                               "device: {}",
-                              name, did_you_mean(name, known), fmt::join(known, ", ")));
+                              name, did_you_mean(name, known), listed(known, published_ / kDeviceFolder)));
 }
 
 }  // namespace strata::host

@@ -18,6 +18,7 @@
 #include "compiler/partition/partition.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/placement/placed_model.hpp"
+#include "compiler/placement/rule_filters.hpp"
 #include "compiler/placement/storage.hpp"
 #include "compiler/placement/stored_parameters.hpp"
 #include "compiler/program/instructions.hpp"
@@ -76,8 +77,7 @@ PlacedModel place(const CompileRequest& request, const Stack& stack, Graph graph
   model.rules = LayoutRules(stack.nesting(), model.graph.sizes, stack.rules);
   // Every rank of an axis holds such dimensions of parameters whole.
   for (const Parameter& parameter : model.graph.parameters) {
-    static_cast<void>(model.rules.assign({.dims = model.graph.type(parameter.value).dims, .name = parameter.name}, {},
-                                         &found.undivided));
+    static_cast<void>(model.rules.assign(rule_target(model.graph, parameter.value), {}, &found.undivided));
   }
   found.used_axes.insert(model.stages.axis);
   if (training != nullptr) return model;

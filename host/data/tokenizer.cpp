@@ -86,7 +86,7 @@ class NumberTokenizer : public Tokenizer {
 
   std::string decode(std::span<const std::int32_t> tokens) const override {
     std::string text;
-    for (const std::int32_t token : tokens) text += std::to_string(token) + " ";
+    for (const std::int32_t token : tokens) text += (text.empty() ? "" : " ") + std::to_string(token);
     return text;
   }
 };

@@ -109,8 +109,8 @@ std::string short_duration(double seconds) {
   return format_line("%lldd%02lldh", total / 86400, total % 86400 / 3600);
 }
 
-std::string step_duration(double seconds) {
-  return seconds < 1 ? format_line("%.2f ms", 1000 * seconds) : format_line("%.3f s", seconds);
+std::string step_duration(double seconds, int decimals) {
+  return seconds < 1 ? format_line("%.*f ms", decimals, 1000 * seconds) : format_line("%.*f s", decimals + 1, seconds);
 }
 
 std::string utc_time() {

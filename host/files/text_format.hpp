@@ -40,8 +40,8 @@ template <class... Arguments>
 [[nodiscard]] std::string short_number(double value);
 /// A duration: "12s", "3m05s", "2h07m", "4d03h".
 [[nodiscard]] std::string short_duration(double seconds);
-/// The time of a step: "12.34 ms", "1.234 s".
-[[nodiscard]] std::string step_duration(double seconds);
+/// The time of a step: "12.34 ms", "1.234 s". `decimals`: of milliseconds; seconds have one more.
+[[nodiscard]] std::string step_duration(double seconds, int decimals = 2);
 /// A size in bytes: "850 B", "12.3 KiB", "4.56 GiB".
 [[nodiscard]] std::string short_bytes(std::int64_t bytes);
 /// The current time as in "2026-11-25T19:02:03.456Z".

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 
-#include "checkpoint/checkpoint_store.hpp"
 #include "data/batch_reader.hpp"
 #include "generate/text_generation.hpp"
 #include "huggingface/model_parameters.hpp"
@@ -29,6 +28,24 @@ void require_vocabulary(const CheckpointReader& checkpoint, const DataSource& so
   throw ConfigurationError(source.description() +
                            ": its tokens stand for other texts than those of the checkpoint; accepted: "
                            "data of the tokenizer and the characters that the model was trained on");
+}
+
+/// The options of a role that take the path of one file each: all of them if they are as many as `files`, or the
+/// required ones.
+std::vector<OptionSpecification> path_options(const OptionSchema& schema, OptionRole role, std::size_t files) {
+  std::vector<OptionSpecification> options = schema.options();
+  std::erase_if(options, [&](const auto& each) { return each.role != role || each.type != OptionType::word; });
+  if (options.size() != files) std::erase_if(options, [](const auto& each) { return each.default_value.has_value(); });
+  return options;
+}
+
+/// The files that a dataset reads, for messages: "a file for each of path, target_path".
+std::string described_files(const OptionSchema& schema) {
+  std::string names;
+  for (const OptionSpecification& option : path_options(schema, OptionRole::training_data, 0)) {
+    names += (names.empty() ? "" : ", ") + option.name;
+  }
+  return names.empty() ? "none that are named by a path" : "a file for each of " + names;
 }
 
 class Evaluation {
@@ -135,8 +152,7 @@ RunConfiguration evaluation_configuration(const CheckpointReader& checkpoint, co
                                           PluginRegistry& registry) {
   if (!file.empty()) return load_configuration(file, overrides);
   if (!keeps_stack) return one_rank_configuration(checkpoint, overrides, registry);
-  const std::string source = (checkpoint.directory() / kManifestName).string();
-  return parse_configuration(checkpoint.run().configuration, source, overrides);
+  return checkpoint.configuration(overrides);
 }
 
 DataSplit read_only(RunConfiguration& configuration, const std::vector<std::string>& files,
@@ -149,19 +165,24 @@ DataSplit read_only(RunConfiguration& configuration, const std::vector<std::stri
     if (std::find(kOfFiles.begin(), kOfFiles.end(), option.role) != kOfFiles.end()) options.erase(option.name);
   }
   const Place argument{.source = "argument DATA"};
-  const auto set = [&](OptionRole role) {
-    const OptionSpecification* one = files.size() == 1 ? schema.find(role, OptionType::word) : nullptr;
-    const OptionSpecification* option = one != nullptr ? one : schema.find(role, OptionType::words);
-    if (option == nullptr) return false;
-    options[option->name] = one != nullptr ? OptionValue(files.front()) : OptionValue(files);
+  const auto set_value = [&](const OptionSpecification& option, OptionValue value) {
+    options[option.name] = std::move(value);
     // Errors about the files name the argument, not the key that the checkpoint's run had.
-    configuration.places.add(dataset.path + "." + option->name, argument, argument);
-    return true;
+    configuration.places.add(dataset.path + "." + option.name, argument, argument);
+  };
+  const auto set = [&](OptionRole role) {
+    const std::vector<OptionSpecification> each = path_options(schema, role, files.size());
+    if (each.size() == files.size()) {
+      for (std::size_t i = 0; i < files.size(); ++i) set_value(each[i], files[i]);
+      return true;
+    }
+    const OptionSpecification* list = schema.find(role, OptionType::words);
+    if (list != nullptr) set_value(*list, files);
+    return list != nullptr;
   };
   if (!set(OptionRole::training_data)) {
-    const bool reads_one = schema.find(OptionRole::training_data, OptionType::word) != nullptr;
-    throw ConfigurationError(argument.text() + ": found " + std::to_string(files.size()) + " files; the dataset '" +
-                             dataset.plugin + "' reads " + (reads_one ? "one" : "none that are named by a path"));
+    throw ConfigurationError(argument.text() + ": found " + std::to_string(files.size()) + " file(s); the dataset '" +
+                             dataset.plugin + "' reads " + described_files(schema));
   }
   if (set(OptionRole::validation_data)) return DataSplit::validation;
   const OptionSpecification* share = schema.find(OptionRole::validation_share, OptionType::number);

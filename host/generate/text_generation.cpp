@@ -7,7 +7,6 @@
 #include <numeric>
 #include <optional>
 
-#include "checkpoint/checkpoint_store.hpp"
 #include "config/sections.hpp"
 #include "generate/text_scores.hpp"
 #include "loading/resolved_plugins.hpp"
@@ -229,16 +228,14 @@ class Candidates {
 
 RunConfiguration one_rank_configuration(const CheckpointReader& checkpoint, const std::vector<std::string>& overrides,
                                         PluginRegistry& registry) {
-  const std::string& text = checkpoint.run().configuration;
-  const std::string source = (checkpoint.directory() / kManifestName).string();
-  RunConfiguration trained = parse_configuration(text, source, {});
+  RunConfiguration trained = checkpoint.configuration();
   keep_model_strategies(trained, registry);
   // The user's own strategies and communicator follow.
   const OptionSpecification* plugin = section_declaration("communicator").schema.find("plugin");
   std::vector<std::string> all{"strategy=[]",
                                "communicator={plugin=\"" + std::get<std::string>(*plugin->default_value) + "\"}"};
   all.insert(all.end(), overrides.begin(), overrides.end());
-  RunConfiguration configuration = parse_configuration(text, source, all);
+  RunConfiguration configuration = checkpoint.configuration(all);
   configuration.strategies.insert(configuration.strategies.begin(), trained.strategies.begin(),
                                   trained.strategies.end());
   return configuration;

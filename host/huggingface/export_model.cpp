@@ -185,9 +185,7 @@ class HuggingFaceWriter {
 class Export {
  public:
   Export(const CheckpointReader& checkpoint, PluginRegistry& registry, RestoredWeights weights)
-      : Export(checkpoint, registry, weights,
-               parse_configuration(checkpoint.run().configuration, (checkpoint.directory() / kManifestName).string())) {
-  }
+      : Export(checkpoint, registry, weights, checkpoint.configuration()) {}
 
   ModelSummary write_model(const fs::path& out, const ExportSettings& settings) {
     const ModelFiles files = checkpoint_.model_files();

@@ -1,7 +1,6 @@
 #include "plan/plan_bounds.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "simulate/instruction_times.hpp"

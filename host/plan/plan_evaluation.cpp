@@ -1,7 +1,6 @@
 #include "plan/plan_evaluation.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -152,7 +151,7 @@ EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice, const Predict& p
   try {
     with_request(choice, [&](CompileRequest& request) {
       plan.prediction = predict(request);
-      plan.excess_bytes = std::max<std::int64_t>(plan.prediction->peak_bytes - request.device->memory_bytes(), 0);
+      plan.excess_bytes = plan.prediction->excess_bytes(*request.device);
     });
   } catch (const Error& error) {
     plan.refusal = error.what();

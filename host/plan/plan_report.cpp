@@ -13,11 +13,6 @@
 namespace strata::host {
 namespace {
 
-std::string seconds_text(double seconds) {
-  if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
-  return fmt::format("{:.2f} s", seconds);
-}
-
 /// The plugins, sizes and options of a plan: "tensor", "tensor 8", "tensor sequence_parallel=true".
 std::set<std::string> traits(const PlanSpace& space, const PlanChoice& choice) {
   std::set<std::string> found;
@@ -42,7 +37,7 @@ std::string plan_table(const PlanSpace& space, const std::vector<EvaluatedPlan>&
                                  "memory", "bound by", "plan");
   for (std::size_t i = 0; i < std::min(rows, plans.size()) && plans[i].works(); ++i) {
     const StepPrediction& each = *plans[i].prediction;
-    text += fmt::format("{:>4} {:>10} {:>12} {:>4.1f}% {:>10}  {:<28} {}\n", i + 1, seconds_text(each.seconds),
+    text += fmt::format("{:>4} {:>10} {:>12} {:>4.1f}% {:>10}  {:<28} {}\n", i + 1, step_duration(each.seconds, 1),
                         short_number(each.tokens_per_second), 100 * each.model_flops_utilization,
                         short_bytes(each.peak_bytes), each.bound, space.text(plans[i].choice));
   }
@@ -56,8 +51,9 @@ std::string refinement_text(const PlanSpace& space, const EvaluatedPlan& before,
   const StepPrediction& old = *before.prediction;
   const StepPrediction& step = *refined.plan.prediction;
   return fmt::format("refined in {} trials: {} becomes {} ({:+.1f}%), {} becomes {}\n     {}\n", refined.trials,
-                     seconds_text(old.seconds), seconds_text(step.seconds), 100 * (step.seconds / old.seconds - 1),
-                     short_bytes(old.peak_bytes), short_bytes(step.peak_bytes), space.text(refined.plan.choice));
+                     step_duration(old.seconds, 1), step_duration(step.seconds, 1),
+                     100 * (step.seconds / old.seconds - 1), short_bytes(old.peak_bytes), short_bytes(step.peak_bytes),
+                     space.text(refined.plan.choice));
 }
 
 std::string plan_reasons(const PlanSpace& space, const std::vector<EvaluatedPlan>& plans) {
@@ -76,7 +72,9 @@ std::string plan_reasons(const PlanSpace& space, const std::vector<EvaluatedPlan
       std::optional<double>& best = own.contains(trait) ? with : without;
       if (!best || seconds < *best) best = seconds;
     }
-    const auto cell = [](const std::optional<double>& seconds) { return seconds ? seconds_text(*seconds) : "none"; };
+    const auto cell = [](const std::optional<double>& seconds) {
+      return seconds ? step_duration(*seconds, 1) : "none";
+    };
     text += fmt::format("{:<40} {:>12} {:>12}\n", trait, cell(with), cell(without));
   }
   return text;
@@ -91,7 +89,7 @@ std::string dropped_plans(const PlanSpace& space, const std::vector<EvaluatedPla
     if (text.empty()) {
       text = fmt::format("{:>17} {:>11} {:>17}  dropped\n", "step, at least", "than best", "memory, at least");
     }
-    text += fmt::format("{:>17} {:>+10.0f}% {:>17}  {}\n", seconds_text(plan.dropped->seconds),
+    text += fmt::format("{:>17} {:>+10.0f}% {:>17}  {}\n", step_duration(plan.dropped->seconds, 1),
                         100 * (plan.dropped->seconds / best - 1), short_bytes(plan.dropped->bytes),
                         space.text(plan.choice));
     if (++shown == rows) break;

@@ -1,7 +1,6 @@
 #include "runtime/executor.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "runtime/element.hpp"

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "files/host_name.hpp"
 #include "strata/error.hpp"

@@ -111,8 +111,7 @@ class Tuning {
         alternative.split = alternative.boundaries->balanced();
       } else {
         alternative.split.step = simulate_step(compile(request), *request.registry, cluster_);
-        const std::int64_t excess = alternative.split.step.peak_bytes - request.device->memory_bytes();
-        alternative.split.excess_bytes = std::max<std::int64_t>(excess, 0);
+        alternative.split.excess_bytes = alternative.split.step.excess_bytes(*request.device);
       }
       alternatives_.push_back(std::move(alternative));
     } catch (const ConfigurationError& error) {

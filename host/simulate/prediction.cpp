@@ -75,6 +75,10 @@ std::string largest_share(const StepPrediction& prediction) {
 
 }  // namespace
 
+std::int64_t StepPrediction::excess_bytes(const Device& device) const {
+  return std::max<std::int64_t>(peak_bytes - device.memory_bytes(), 0);
+}
+
 StepPrediction simulate_step(const Compiled& compiled, const OpRegistry& registry, const Cluster& cluster) {
   return simulate_step(compiled, time_programs(compiled, registry, cluster), registry, cluster);
 }

@@ -48,6 +48,9 @@ struct StepPrediction {
   TimeShares shares;
   /// The largest of the shares in words, such as "products" or "communication over tp".
   std::string bound;
+
+  /// Bytes of the fullest rank beyond those of a device; 0: it fits.
+  [[nodiscard]] std::int64_t excess_bytes(const Device& device) const;
 };
 
 /// Predicts the training step of `compiled` on the cluster's first devices. \throws ConfigurationError if the cluster

@@ -12,7 +12,7 @@ namespace {
 /// The configuration in a checkpoint. Empty if this version of Strata cannot read it.
 std::optional<RunConfiguration> stored_configuration(const CheckpointReader& checkpoint) {
   try {
-    return parse_configuration(checkpoint.run().configuration, checkpoint.directory().string());
+    return checkpoint.configuration();
   } catch (const ConfigurationError&) {
     return std::nullopt;
   }

@@ -1,7 +1,7 @@
 #include "chaos/plan.hpp"
 
-#include <algorithm>
 #include <csignal>
+#include <cstring>
 
 #include "random_choice.hpp"
 

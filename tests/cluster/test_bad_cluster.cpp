@@ -1,8 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "cluster_example.hpp"
 
 namespace strata::host {
@@ -112,9 +110,9 @@ INSTANTIATE_TEST_SUITE_P(
             "c.toml:1:1: cluster.nodes: the cluster has 2 groups of nodes", 3}));
 
 TEST(BadClusters, MustBeFound) {
-  const auto refusal = [](const std::string& source) -> std::string {
+  const auto refusal = [](const std::string& source, const ClusterRequest& request = request_of_test()) -> std::string {
     try {
-      static_cast<void>(load_cluster(source, request_of_test()));
+      static_cast<void>(load_cluster(source, request));
     } catch (const ConfigurationError& error) {
       return error.what();
     }
@@ -122,6 +120,9 @@ TEST(BadClusters, MustBeFound) {
   };
   EXPECT_THAT(refusal("dgx-h10"), testing::StartsWith("--cluster dgx-h10: there is no published cluster 'dgx-h10'; did "
                                                       "you mean 'dgx-h100'?; accepted: a file"));
+  EXPECT_THAT(refusal("dgx-h100", {.published = "/nowhere"}),
+              testing::EndsWith("a system (none, since '/nowhere' has no descriptions) or a device (none, since "
+                                "'/nowhere/devices' has no descriptions)"));
   EXPECT_THAT(refusal("missing/file.toml"), testing::HasSubstr("missing/file.toml"));
   EXPECT_THAT(refusal(source_path("configs/quickstart.toml")),
               testing::HasSubstr("run: unknown section; accepted: cluster"));

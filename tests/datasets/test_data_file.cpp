@@ -3,7 +3,6 @@
 
 #include <array>
 #include <filesystem>
-#include <fstream>
 
 #include "strata/data_file.hpp"
 #include "strata/error.hpp"

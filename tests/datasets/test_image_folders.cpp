@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 #include <png.h>
 // libjpeg's header needs FILE.
-#include <cstdio>
 //
 #include <jpeglib.h>
 

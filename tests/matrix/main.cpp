@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>

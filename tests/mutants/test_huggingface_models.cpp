@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "build_paths.hpp"
 #include "huggingface/hugging_face_checkpoint.hpp"
 #include "huggingface/hugging_face_files.hpp"

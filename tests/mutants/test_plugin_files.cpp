@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <fstream>
 
 #include "build_paths.hpp"
 #include "conformance/isolated_process.hpp"

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <numeric>
 
 #include "communicator/graph_device.hpp"
 #include "nccl_ranks.hpp"

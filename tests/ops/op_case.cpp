@@ -1,8 +1,6 @@
 #include "ops/op_case.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <limits>
 #include <ostream>
 

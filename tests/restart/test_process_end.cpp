@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <nlohmann/json.hpp>
 
 #include "launch/launch_protocol.hpp"
 #include "launch/rank_processes.hpp"

@@ -1,8 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mutex>
-
 #include "compiler/memory/memory_plan.hpp"
 #include "compiler/passes/passes.hpp"
 #include "runtime/executor.hpp"

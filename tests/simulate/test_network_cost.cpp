@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "simulate/network_cost.hpp"
 #include "simulated_cluster.hpp"
 #include "strata/error.hpp"

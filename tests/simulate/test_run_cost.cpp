@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "simulate/run_cost.hpp"
 #include "simulated_cluster.hpp"
 

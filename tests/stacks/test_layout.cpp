@@ -1,7 +1,5 @@
 #include <gmock/gmock.h>
 
-#include <algorithm>
-
 #include "stack_row.hpp"
 #include "strata/error.hpp"
 

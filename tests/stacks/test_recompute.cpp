@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "reports/program_summary.hpp"
 #include "stack_row.hpp"

@@ -89,13 +89,61 @@ TEST_F(EvaluateCommandTest, RefusesMoreFilesThanTheDatasetReads) {
   const std::string file = folder_.file("other.txt", test::small_text()).string();
   const CommandResult result = evaluate({file, file});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.messages, HasSubstr("found 2 files; the dataset 'text' reads one"));
+  EXPECT_THAT(result.messages, HasSubstr("found 2 file(s); the dataset 'text' reads a file for each of path"));
 }
 
 TEST_F(EvaluateCommandTest, RefusesAFileThatIsNotThere) {
   const CommandResult result = evaluate({"/nowhere.txt"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.messages, HasSubstr("/nowhere.txt"));
+}
+
+/// The options `path` and `target_path` take one file each.
+TEST(EvaluatePairs, TakesAFileForEachOption) {
+  const test::TemporaryFolder folder;
+  const std::vector<std::uint16_t> document{2, 3, 4, 1};
+  std::string bytes;
+  for (int i = 0; i < 20; ++i) bytes.append(reinterpret_cast<const char*>(document.data()), document.size() * 2);
+  const std::string file = folder.file("tokens.bin", bytes).string();
+  const std::string output = (folder.path() / "output").string();
+  const std::string config = folder
+                                 .file("pairs.toml", "[run]\nname = \"pairs\"\nsteps = 1\noutput = \"" + output +
+                                                         R"("
+[model]
+plugin = "t5"
+layers = 1
+heads = 2
+head_dim = 2
+embed = 4
+ffn = 4
+context = 8
+target_context = 8
+vocab = 8
+[data]
+plugin = "pairs"
+document_end = 1
+path = ")" + file + "\"\ntarget_path = \"" + file + R"("
+[batch]
+global = 2
+[optimizer]
+plugin = "sgd"
+lr = 0.1
+)")
+                                 .string();
+  const CommandResult trained = run_command({"train", config});
+  ASSERT_EQ(trained.exit_code, 0) << trained.messages;
+  const CommandResult both = run_command({"evaluate", output, file, file});
+  EXPECT_THAT(both.out, HasSubstr("80 tokens")) << both.messages;
+
+  const CommandResult one = run_command({"evaluate", output, file});
+  EXPECT_EQ(one.exit_code, 2);
+  EXPECT_THAT(one.messages, HasSubstr("argument DATA: found 1 file(s); the dataset 'pairs' reads a file for each of "
+                                      "path, target_path"));
+  std::filesystem::remove(file);
+  const CommandResult none = run_command({"evaluate", output});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.messages,
+              ::testing::ContainsRegex(R"(manifest\.json \(configuration\):[0-9]+:[0-9]+: data\.path: )"));
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <map>
 
 #include "build_paths.hpp"
 #include "data/data_source.hpp"

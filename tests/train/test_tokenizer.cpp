@@ -41,7 +41,7 @@ TEST(Tokenizer, CharacterOutsideOfTheVocabularyIsNamed) {
 TEST(Tokenizer, NumbersRoundTrip) {
   const auto tokenizer = make_tokenizer({Vocabulary::Kind::tokens, {}});
   EXPECT_THAT(tokenizer->encode(" 50256 0,17\n"), ElementsAre(50256, 0, 17));
-  EXPECT_EQ(tokenizer->decode(std::vector<std::int32_t>{50256, 0}), "50256 0 ");
+  EXPECT_EQ(tokenizer->decode(std::vector<std::int32_t>{50256, 0}), "50256 0");
   for (const char* bad : {"x", "1x", "-1", "99999999999"}) {
     EXPECT_THROW((void)tokenizer->encode(bad), ConfigurationError) << bad;
   }

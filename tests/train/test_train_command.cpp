@@ -2,7 +2,6 @@
 #include <sys/resource.h>
 
 #include <chrono>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <span>

@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "build_paths.hpp"
 #include "files/text_format.hpp"

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 #include <set>
 #include <tuple>
 #include <unordered_map>

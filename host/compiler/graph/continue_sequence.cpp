@@ -1,7 +1,6 @@
 #include "compiler/graph/continue_sequence.hpp"
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "compiler/graph/build_graph.hpp"
 #include "strata/error.hpp"

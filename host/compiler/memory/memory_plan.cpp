@@ -1,7 +1,6 @@
 #include "compiler/memory/memory_plan.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "compiler/memory/memory_packing.hpp"
 #include "compiler/program/buffer_ranges.hpp"

@@ -7,6 +7,7 @@
 #include "compiler/partition/gradient_sinks.hpp"
 #include "compiler/partition/node_lowering.hpp"
 #include "compiler/partition/values.hpp"
+#include "compiler/placement/rule_filters.hpp"
 #include "compiler/program/program_builder.hpp"
 #include "strata/compiler_ops.hpp"
 
@@ -66,8 +67,8 @@ class Partitioner {
     const OpDefinition& op = model_.registry().get(node.op);
     const IterationSpace space = op.iteration(model_.graph, node);
     const std::optional<PositionMixing> mixing = op.mixing(model_.graph, node);
-    const IterationLayout iteration = model_.rules.assign(
-        {node.op, space.dims(), mixing ? &*mixing : nullptr, node.name}, space.whole, &found_.undivided);
+    const IterationLayout iteration =
+        model_.rules.assign(rule_target(node, space, mixing), space.whole, &found_.undivided);
     for (const auto& [dim, axes] : iteration) found_.used_axes.insert(axes.begin(), axes.end());
     const LoweredNode lowered{model_, node, space, iteration, mixing ? &*mixing : nullptr, found_.notes};
     const auto claim = find_claim(model_.stack.strategies, "lower", "how node '" + node.name + "' is lowered",

@@ -1,7 +1,6 @@
 #include "compiler/placement/rule_filters.hpp"
 
 #include <algorithm>
-#include <optional>
 
 namespace strata::host {
 namespace {
@@ -20,17 +19,25 @@ std::vector<bool> answers(const std::vector<Rule>& rules, const RuleTarget& targ
 
 }  // namespace
 
+RuleTarget rule_target(const Node& node, const IterationSpace& space, const std::optional<PositionMixing>& mixing) {
+  return {node.op, space.dims(), mixing ? &*mixing : nullptr, node.name};
+}
+
+RuleTarget rule_target(const Graph& graph, Value value) {
+  return {.dims = graph.type(value).dims, .name = graph.node(value.node).name};
+}
+
 std::vector<bool> filter_answers(const std::vector<Rule>& rules, const OpRegistry& registry, const Graph& graph,
                                  const Node& node) {
   if (!has_filter(rules)) return {};
   const OpDefinition& op = registry.get(node.op);
   const std::optional<PositionMixing> mixing = op.mixing(graph, node);
-  return answers(rules, {node.op, op.iteration(graph, node).dims(), mixing ? &*mixing : nullptr, node.name});
+  return answers(rules, rule_target(node, op.iteration(graph, node), mixing));
 }
 
 std::vector<bool> filter_answers(const std::vector<Rule>& rules, const Graph& graph, Value value) {
   if (!has_filter(rules)) return {};
-  return answers(rules, {.dims = graph.type(value).dims, .name = graph.node(value.node).name});
+  return answers(rules, rule_target(graph, value));
 }
 
 }  // namespace strata::host

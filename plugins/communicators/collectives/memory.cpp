@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <deque>
 #include <map>
-#include <string>
 #include <utility>
 
 #include "strata/error.hpp"

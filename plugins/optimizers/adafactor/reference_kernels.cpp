@@ -1,5 +1,3 @@
-#include <memory>
-
 #include "factored_step.hpp"
 #include "strata/matrix_piece.hpp"
 #include "strata/reference_kernel.hpp"

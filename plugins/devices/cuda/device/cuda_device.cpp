@@ -5,7 +5,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <stdexcept>
 #include <utility>
 
 #include "device/gpus_in_use.hpp"

@@ -78,19 +78,13 @@ __device__ __forceinline__ int add_before(int count, const Get& get, const Put& 
   constexpr int kWarps = kListThreads / kWarpSize;
   __shared__ int sums_of_warps[kWarps];
   const int thread = static_cast<int>(threadIdx.x);
-  const int lane = thread % kWarpSize;
   const int run = (count + kListThreads - 1) / kListThreads;
   const int begin = thread * run;
   const int end = begin + run < count ? begin + run : count;
   int own = 0;
   for (int i = begin; i < end; ++i) own += get(i);
-  int sum = own;
-#pragma unroll
-  for (int distance = 1; distance < kWarpSize; distance *= 2) {
-    const int before = __shfl_up_sync(kFullMask, sum, distance);
-    if (lane >= distance) sum += before;
-  }
-  if (lane == kWarpSize - 1) sums_of_warps[thread / kWarpSize] = sum;
+  const int sum = warp_inclusive_sum(own);
+  if (thread % kWarpSize == kWarpSize - 1) sums_of_warps[thread / kWarpSize] = sum;
   __syncthreads();
   int before = sum - own;
   int total = 0;

@@ -79,6 +79,24 @@ __global__ void __launch_bounds__(Tile::kThreads)
   });
 }
 
+/// The gradients of a run of a choice's inner values, in their place. d: the gradients of the hidden values before they
+/// are multiplied by the gate. hidden: becomes the hidden values times the gate. \return the run's part of the gate's
+/// gradient.
+template <class Activation, class V, int kRun>
+__device__ __forceinline__ V differentiate_run(Activation of, V gate, const V (&d)[kRun], V (&pre)[kRun], V (&up)[kRun],
+                                               V (&hidden)[kRun]) {
+  V d_gate = 0;
+#pragma unroll
+  for (int j = 0; j < kRun; ++j) {
+    const V value = of.value(pre[j]);
+    d_gate += value * up[j] * d[j];
+    hidden[j] = gate * value * up[j];
+    pre[j] = gate * d[j] * up[j] * of.derivative(pre[j]);
+    up[j] = gate * d[j] * value;
+  }
+  return d_gate;
+}
+
 /// The gradients of the inner values of every choice, from the inner values, in their place. d_hidden = dy · w_down.
 /// If `hidden` is given, it becomes the hidden values times their gates. If `d_gates` is given, d_gates[choice, tile of
 /// columns] become sums of which the gradient of the gate is the sum. Grid: tiles of columns, tiles of choices.
@@ -118,29 +136,19 @@ __global__ void __launch_bounds__(Tile::kThreads)
 #pragma unroll
       for (int i = 0; i < kGroup; ++i) {
         const std::int64_t choice = tile.begin + Runs::row(group + i);
-        V product = 0;
+        V d_gate = 0;
         if (exists(i)) {
-          const V factor = choices.gates[choice];
-          V gated[kRun];
           V d[kRun];
+          V gated[kRun];
           load_run(sums + Runs::row(group + i) * Tile::kStride + column, d);
-#pragma unroll
-          for (int j = 0; j < kRun; ++j) {
-            const V pre = gates[i][j];
-            const V up = ups[i][j];
-            const V value = of.value(pre);
-            product += value * up * d[j];
-            gated[j] = factor * value * up;
-            gates[i][j] = factor * d[j] * up * of.derivative(pre);
-            ups[i][j] = factor * d[j] * value;
-          }
+          d_gate = differentiate_run(of, choices.gates[choice], d, gates[i], ups[i], gated);
           store_run(inner_of(i), gates[i]);
           store_run(inner_of(i) + shape.inner, ups[i]);
           if (hidden != nullptr) store_run(hidden + choice * shape.inner + first + column, gated);
         }
         if (d_gates == nullptr) continue;
-        product = warp_reduce<Runs::kThreadsOfRow>(product, Sum{});
-        if (column == 0 && exists(i)) d_gates[choice * gridDim.x + blockIdx.x] = product;
+        d_gate = warp_reduce<Runs::kThreadsOfRow>(d_gate, Sum{});
+        if (column == 0 && exists(i)) d_gates[choice * gridDim.x + blockIdx.x] = d_gate;
       }
     }
   });

@@ -191,6 +191,18 @@ __device__ __forceinline__ T warp_max(T value) {
   return warp_reduce(value, Maximum{});
 }
 
+/// The sum of the values of lanes 0 to this one.
+template <class T>
+__device__ __forceinline__ T warp_inclusive_sum(T value) {
+  const int lane = thread_rank() % kWarpSize;
+#pragma unroll
+  for (int distance = 1; distance < kWarpSize; distance *= 2) {
+    const T before = __shfl_up_sync(kFullMask, value, distance);
+    if (lane >= distance) value += before;
+  }
+  return value;
+}
+
 /// Reduces over a block of whole warps. Synchronises the block: when a thread returns, all threads have read the
 /// partial results.
 template <class T, class Combine>

@@ -43,16 +43,6 @@ __device__ __forceinline__ std::int64_t pair_of_thread() {
   return static_cast<std::int64_t>(blockIdx.x) * kSortThreads + threadIdx.x;
 }
 
-/// The sum of the values of lanes 0 to this one.
-__device__ __forceinline__ int warp_inclusive_sum(int value, int lane) {
-#pragma unroll
-  for (int distance = 1; distance < kWarpSize; distance *= 2) {
-    const int before = __shfl_up_sync(kFullMask, value, distance);
-    if (lane >= distance) value += before;
-  }
-  return value;
-}
-
 /// The lanes that have a pair with this lane's digit.
 __device__ __forceinline__ unsigned lanes_with_digit(int digit, bool has_pair) {
   unsigned lanes = __ballot_sync(kFullMask, has_pair);
@@ -86,10 +76,10 @@ static __global__ void __launch_bounds__(kScanThreads) add_up_counts(std::int64_
   for (std::int64_t begin = 0; begin < count; begin += kScanThreads) {
     const std::int64_t i = begin + threadIdx.x;
     const int own = i < count ? counts[i] : 0;
-    int sum = warp_inclusive_sum(own, lane);
+    int sum = warp_inclusive_sum(own);
     if (lane == kWarpSize - 1) of_warps[warp] = sum;
     __syncthreads();
-    if (warp == 0) of_warps[lane] = warp_inclusive_sum(of_warps[lane], lane);
+    if (warp == 0) of_warps[lane] = warp_inclusive_sum(of_warps[lane]);
     __syncthreads();
     if (warp > 0) sum += of_warps[warp - 1];
     if (i < count) counts[i] = before + sum - own;
