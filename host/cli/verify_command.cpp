@@ -172,7 +172,9 @@ int verify_ops(const VerifyArguments& arguments, CommandContext& context) {
 
 int verify(const VerifyArguments& arguments, CommandContext& context) {
   if (arguments.ops) return verify_ops(arguments, context);
-  const Verification verification = verify_stack(arguments.configuration.load(), context.plugins(), arguments.options);
+  VerificationOptions options = arguments.options;
+  options.compiles_full = !options.full;
+  const Verification verification = verify_stack(arguments.configuration.load(), context.plugins(), options);
   const bool holds = verification.difference.worst() <= arguments.tolerance &&
                      verification.generation.difference <= arguments.tolerance &&
                      verification.stack.replica_difference <= arguments.tolerance;

@@ -193,11 +193,9 @@ Verification verify_stack(const RunConfiguration& configuration, PluginRegistry&
   RunSetup tuned = prepare_run(wanted, registry);
   tune(tuned, registry);
   wanted.strategies = tuned.configuration.strategies;
-  if (!options.full) {
-    // A small model may be sharded as the full one cannot be: 3 ranks share 6 heads, but not 4.
-    static_cast<void>(compile_step(tuned, DType::f64));
-    wanted = shrink(wanted, registry);
-  }
+  // A small model may be sharded as the full one cannot be: 3 ranks share 6 heads, but not 4.
+  if (options.compiles_full) static_cast<void>(compile_step(tuned, DType::f64));
+  if (!options.full) wanted = shrink(wanted, registry);
   const RunSetup stack = prepare_run(wanted, registry);
   RunConfiguration alone = wanted;
   keep_model_strategies(alone, registry);

@@ -18,6 +18,8 @@ struct VerificationOptions {
   int steps = 3;
   /// Keeps the configuration's own sizes. If false, uses the smallest sizes with the same divisibility.
   bool full = false;
+  /// verify_stack() compiles the full step first, which refuses what training would refuse.
+  bool compiles_full = false;
   /// The plugin of the stack's devices, with default options. The meaning of an empty name depends on the function. The
   /// single rank always uses the reference device.
   std::string device = {};

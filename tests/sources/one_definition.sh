@@ -15,6 +15,7 @@ types() {
       word = 2
       while ($word == "class" || $word ~ /_API$/ || $word ~ /^alignas/) ++word
       name = $word
+      while (name ~ /</ && name !~ />/) name = name $(++word)  # a specialisation of two arguments
       print scope "::" name, FILENAME
     }' "$@"
 }
