@@ -30,8 +30,8 @@ void require_vocabulary(const CheckpointReader& checkpoint, const DataSource& so
                            "data of the tokenizer and the characters that the model was trained on");
 }
 
-/// The options of a role that take the path of one file each: all of them if they are as many as `files`, or the
-/// required ones.
+/// The options of a role that take the path of one file. If their number is not `files`, those with a default are left
+/// out.
 std::vector<OptionSpecification> path_options(const OptionSchema& schema, OptionRole role, std::size_t files) {
   std::vector<OptionSpecification> options = schema.options();
   std::erase_if(options, [&](const auto& each) { return each.role != role || each.type != OptionType::word; });

@@ -38,6 +38,13 @@ std::string sizes_of(const std::vector<PlanPart>& parts) {
   return join(words, ", ");
 }
 
+/// True if results depend on the samples that a micro-batch has on all replicas, as those of a batch norm do.
+bool has_batch_statistics(const Graph& graph) {
+  return std::any_of(graph.parameters.begin(), graph.parameters.end(), [](const Parameter& each) {
+    return each.role == ParameterRole::running_average && each.sign_step == 0;
+  });
+}
+
 }  // namespace
 
 int planned_devices(const Cluster& cluster) {
@@ -59,13 +66,6 @@ std::string PlanPart::text() const {
     text += " " + name + "=" + plain_text(value);
   }
   return text;
-}
-
-/// True if results depend on the samples that a micro-batch has on all replicas, as those of a batch norm do.
-bool has_batch_statistics(const Graph& graph) {
-  return std::any_of(graph.parameters.begin(), graph.parameters.end(), [](const Parameter& each) {
-    return each.role == ParameterRole::running_average && each.sign_step == 0;
-  });
 }
 
 PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, const Cluster& cluster,

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "compiler/program/buffer_ranges.hpp"
 #include "compiler/program/communication_trace.hpp"
 #include "simulate/kernel_cost.hpp"
 
@@ -177,13 +178,10 @@ TimedPrograms time_programs(const Compiled& compiled, const OpRegistry& registry
 
 double product_flops(const TimedProgram& timed, std::uint64_t step) {
   double sum = 0;
-  for (const TaskInstance& at : timed.program->schedule) {
-    const auto task = static_cast<std::size_t>(at.task);
-    const std::vector<Instruction>& instructions = timed.program->tasks[task].instructions;
-    for (std::size_t i = 0; i < instructions.size(); ++i) {
-      if (at.runs(instructions[i]) && instructions[i].when.holds(step)) sum += timed.tasks[task][i].flops;
-    }
-  }
+  for_each_instruction(*timed.program, step,
+                       [&](const TaskInstance& at, std::size_t index, const Instruction& /*instruction*/) {
+                         sum += timed.tasks[static_cast<std::size_t>(at.task)][index].flops;
+                       });
   return sum;
 }
 

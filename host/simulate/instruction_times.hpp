@@ -9,6 +9,7 @@
 
 namespace strata::host {
 
+/// The programs of all classes with the times of their instructions. The Compiled that was timed outlives it.
 struct TimedPrograms {
   std::vector<TimedProgram> programs;
   CorePool pool;

@@ -41,6 +41,7 @@ StepPrediction simulate_short_step(CompileRequest request, const Cluster& cluste
   }
   request.global_batch = planned.more * samples;
   Compiled compiled = compile(request);
+  // It points to the programs, which stay where they are when `compiled` is moved.
   const TimedPrograms times = time_programs(compiled, *request.registry, cluster);
   const auto simulate = [&](int micro_batches) {
     compiled = with_micro_batches(std::move(compiled), micro_batches);

@@ -5,8 +5,8 @@
 
 namespace strata {
 
-/// True if the gradient of the op of `node` needs the gradient of the node's first result. Then the node can not be a
-/// loss, which has none.
+/// True if the gradient of `node` is computed from the gradient of its first result. Such a node cannot be a loss,
+/// because the result of a loss has no gradient.
 [[nodiscard]] bool reads_cotangent(const Graph& graph, const OpRegistry& registry, const Node& node);
 
 }  // namespace strata

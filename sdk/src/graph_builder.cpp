@@ -29,7 +29,7 @@ std::vector<TensorType> infer(const OpRegistry& registry, const Graph& graph, co
                             "a dimension of its operands or of its attribute 'result' has no size; accepted: "
                             "dimensions of GraphBuilder::define_dim() and of inputs");
   } catch (const VerificationError& error) {
-    if (std::string_view(error.what()).find("'" + node.name + "'") != std::string_view::npos) throw;
+    if (std::string_view(error.what()).starts_with(place)) throw;
     throw VerificationError(place + error.what());
   }
 }

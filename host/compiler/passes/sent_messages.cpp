@@ -103,7 +103,7 @@ class SentMemory {
     std::int64_t begin = 0;  ///< ordinal of the first instruction
     bool is_last = false;
   };
-  /// What the runs of a task have in common.
+  /// What a task executes. All its runs but the last execute the same.
   struct TaskRun {
     std::vector<std::size_t> executed;  ///< instructions
     /// By root buffer that is sent: the place of the last instruction that uses it.

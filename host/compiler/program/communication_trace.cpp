@@ -112,7 +112,7 @@ class Tracer {
   }
 
  private:
-  /// What every run of a task has in common.
+  /// The instructions of a task that matter here. All its runs but the last execute the same ones.
   struct TaskRun {
     /// Number of instructions; -1: not known yet.
     std::int64_t length = -1;

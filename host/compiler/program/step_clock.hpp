@@ -43,7 +43,7 @@ class StepClock {
     /// The class of the peer, or the classes of the group, for each of CommunicationTrace::counterparts.
     std::vector<std::vector<int>> counterparts;
     std::vector<std::int64_t> moments;  ///< of the trace's steps so far
-    /// By step of the trace: when the last receiver took the message that it sends; -1: no one has.
+    /// By step of the trace: the moment at which the last receiver took the message of that step; -1: none has.
     std::vector<std::int64_t> received;
   };
   /// Sender's class, receiver's class, id, micro-batch.

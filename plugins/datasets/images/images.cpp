@@ -24,9 +24,8 @@ struct ImageData {
   Sources training;
   Sources validation;
   std::int64_t classes = 0;
-  /// Mean and deviation of each channel, of values from 0 to 1.
-  std::vector<double> mean;
-  std::vector<double> deviation;
+  /// By channel: the value of each byte.
+  std::vector<std::array<float, 256>> values;
   /// Training mirrors half of the images, if true, and shifts them by up to `crop` pixels.
   bool flip = false;
   std::int64_t crop = 0;
@@ -110,12 +109,7 @@ ImageDataset::View ImageDataset::view_of(const SampleKey& key) const {
 
 void ImageDataset::write(const std::vector<std::uint8_t>& pixels, const View& view, float* destination) const {
   for (std::int64_t channel = 0; channel < size_.channels; ++channel) {
-    std::array<float, 256> values;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const double mean = data_.mean[static_cast<std::size_t>(channel)];
-      const double deviation = data_.deviation[static_cast<std::size_t>(channel)];
-      values[i] = static_cast<float>((static_cast<double>(i) / 255.0 - mean) / deviation);
-    }
+    const std::array<float, 256>& values = data_.values[static_cast<std::size_t>(channel)];
     for (std::int64_t y = 0; y < size_.height; ++y) {
       for (std::int64_t x = 0; x < size_.width; ++x) {
         const std::int64_t row = y - view.down;
@@ -195,6 +189,20 @@ std::vector<double> by_channel(const Options& options, const std::string& option
                                 " numbers; accepted: " + std::to_string(channels) + ", one for each channel");
 }
 
+/// (byte / 255 - mean) / std, by channel and byte.
+std::vector<std::array<float, 256>> byte_values(const Options& options, std::int64_t channels) {
+  const std::vector<double> means = by_channel(options, "mean", 0, channels);
+  const std::vector<double> deviations = by_channel(options, "std", 1, channels);
+  std::vector<std::array<float, 256>> values(means.size());
+  for (std::size_t channel = 0; channel < values.size(); ++channel) {
+    for (std::size_t byte = 0; byte < values[channel].size(); ++byte) {
+      const double value = static_cast<double>(byte) / 255.0;
+      values[channel][byte] = static_cast<float>((value - means[channel]) / deviations[channel]);
+    }
+  }
+  return values;
+}
+
 class ImagesFactory final : public DatasetFactory {
  public:
   [[nodiscard]] const OptionSchema& options() const override { return schema_; }
@@ -227,8 +235,7 @@ class ImagesFactory final : public DatasetFactory {
         data.fingerprint += (data.fingerprint.empty() ? "" : " ") + source->fingerprint();
     }
     data.classes = options.integer("classes");
-    data.mean = by_channel(options, "mean", 0, size.channels);
-    data.deviation = by_channel(options, "std", 1, size.channels);
+    data.values = byte_values(options, size.channels);
     data.flip = options.boolean("flip");
     data.crop = options.integer("crop");
     return std::make_unique<ImageDataset>(std::move(data));
