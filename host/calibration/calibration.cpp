@@ -168,20 +168,22 @@ class Calibration {
   }
 
   void measure_samples(int busy, const SamplePrecision& precision, double until) {
-    // Of the last size.
+    double least = 0;  // seconds that the last size took besides its steps
     double rate = std::numeric_limits<double>::infinity();
     for (const SampleSizes& sizes : sample_sizes()) {
-      const double flops = KernelPoints::kLeastSteps * sizes.step_flops();
-      if (passed() + flops / rate > until) return;
+      const double flops = (KernelPoints::kLeastSteps + 1) * sizes.step_flops();
+      if (passed() + least + flops / rate > until) return;
       report("kernels in " + precision.name + ", width " + std::to_string(sizes.width()), busy);
       const double begin = passed();
-      if (!measure_sample(sizes, precision, busy)) return;
-      rate = flops / (passed() - begin);
+      const std::optional<double> step = measure_sample(sizes, precision, busy);
+      if (!step) return;
+      rate = sizes.step_flops() / *step;
+      least = std::max(0.0, passed() - begin - flops / rate);
     }
   }
 
-  /// \return false if the device does not support the precision, or has too little memory.
-  bool measure_sample(const SampleSizes& sizes, const SamplePrecision& precision, int busy) {
+  /// \return seconds of a timed step, or nothing if the device does not support the precision or has too little memory.
+  std::optional<double> measure_sample(const SampleSizes& sizes, const SamplePrecision& precision, int busy) {
     CompileRequest request;
     request.model = std::make_shared<SampleModel>(sizes);
     request.registry = settings_.ops;
@@ -196,13 +198,12 @@ class Calibration {
       compiled = compile(request);
     } catch (const Error&) {
       if (precision.strategies.empty()) throw;
-      return false;
+      return std::nullopt;
     }
     // Half of the memory remains for other programs of the machine.
-    if (compiled->plan(0).arena_bytes > device->memory_bytes() / 2) return false;
+    if (compiled->plan(0).arena_bytes > device->memory_bytes() / 2) return std::nullopt;
     RandomInputs inputs(kSeed, sample_inputs(), request.sizes);
-    kernels_.time({*compiled, *settings_.ops, inputs}, 0, busy);
-    return true;
+    return kernels_.time({*compiled, *settings_.ops, inputs}, 0, busy);
   }
 
   /// The kernels of all ranks of a run.

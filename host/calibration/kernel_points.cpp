@@ -25,6 +25,8 @@ struct RankTimes {
   std::mutex mutex;
   TimedDevice::Times kernels;
   double gap = std::numeric_limits<double>::max();
+  /// Of a step, with all that times it.
+  double step = 0;
 };
 
 std::size_t instruction_count(const Program& program) {
@@ -57,6 +59,7 @@ void train(const TimedStep& step, int rank, TimedDevice& device, Communicator& c
   }
   double rest = std::chrono::duration<double>(Clock::now() - begin).count();
   const std::lock_guard lock(times.mutex);
+  times.step = std::max(times.step, rest / steps);
   for (const auto& [key, seconds] : device.take_times()) {
     rest -= std::accumulate(seconds.begin(), seconds.end(), 0.0);
     std::vector<double>& all = times.kernels[key];
@@ -74,7 +77,7 @@ double median(std::vector<double> seconds) {
 
 }  // namespace
 
-void KernelPoints::time(const TimedStep& step, int number, int busy) {
+double KernelPoints::time(const TimedStep& step, int number, int busy) {
   const int rank = first_rank(step.compiled, number);
   SilentWorld world(busy);
   RankTimes times;
@@ -86,6 +89,7 @@ void KernelPoints::time(const TimedStep& step, int number, int busy) {
   add(step, number, busy, times.kernels);
   has_gap_ = true;
   gap_ = std::min(gap_, times.gap);
+  return times.step;
 }
 
 void KernelPoints::add(const TimedStep& step, int number, int busy, const TimedDevice::Times& times) {

@@ -49,8 +49,8 @@ class KernelPoints {
 
   /// Runs the program of a class of ranks for some steps and times its kernels in their places in the step, so that
   /// caches hold what they hold in training. Nothing is communicated. `busy`: how many ranks run it at once, each with
-  /// memory of its own, as the machine's cores and memory are shared in a run.
-  void time(const TimedStep& step, int number, int busy);
+  /// memory of its own, as the machine's cores and memory are shared in a run. \return seconds that timing a step took.
+  double time(const TimedStep& step, int number, int busy);
 
   [[nodiscard]] std::vector<MeasuredPoint> points() const;
   /// Least time between two kernels that was seen. 0 if none was timed.

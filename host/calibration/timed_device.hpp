@@ -13,8 +13,8 @@ namespace strata::host {
 [[nodiscard]] std::string kernel_key(const OpInstance& instance);
 
 /// A device that times each launch of each kernel. On a device whose calls return when the work is done, a launch is
-/// timed as it is, so caches hold what they hold in a step. On others the kernel is launched again a few times in a
-/// row, which hides the launches behind the kernels.
+/// timed as it is, so caches hold what they hold in a step. On others the kernel is launched again some times in a
+/// row, as a graph if the device has graphs.
 class TimedDevice final : public ForwardingDevice {
  public:
   using Times = std::map<std::string, std::vector<double>>;

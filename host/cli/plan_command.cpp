@@ -213,10 +213,14 @@ int plan(const PlanArguments& given, CommandContext& context) {
     for (const EvaluatedPlan& each : best.plans) {
       if (shown.size() < kShownPlans && each.works()) shown.push_back(to_json(space, each));
     }
-    ordered_json report = {{"cluster", target.cluster->name},
-                           {"devices", space.devices()},
-                           {"tried", best.plans.size()},
-                           {"plans", shown}};
+    const std::optional<int> nodes = arguments.target.nodes;
+    ordered_json report = {
+        {"cluster", target.cluster->name},
+        {"target",
+         {{"cluster", arguments.target.cluster}, {"nodes", nodes ? ordered_json(*nodes) : ordered_json(nullptr)}}},
+        {"devices", space.devices()},
+        {"tried", best.plans.size()},
+        {"plans", shown}};
     if (arguments.refine) report["refined"] = to_json(space, refined.plan);
     write_json(context.out, report);
   } else {

@@ -263,7 +263,11 @@ std::string report_plans(const ReportArguments& arguments, const json& document,
   const RunConfiguration configuration =
       parse_configuration(plans.front().at("configuration").string(), arguments.source);
   TargetArguments target = arguments.target;
-  if (target.cluster.empty() && configuration.cluster.table == nullptr) target.cluster = value.at("cluster").string();
+  if (target.cluster.empty()) {
+    const JsonValue planned = value.at("target");
+    target.cluster = planned.at("cluster").string();
+    if (const auto nodes = planned.find("nodes"); nodes && !target.nodes) target.nodes = nodes->integer<int>();
+  }
   const auto predicted = add_programs(page, configuration, target.find(configuration), context);
   if (predicted) {
     page.section("Prediction");

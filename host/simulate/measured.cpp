@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace strata::host {
@@ -9,6 +10,8 @@ namespace {
 
 /// How fast the influence of a point falls with its distance.
 constexpr double kDistancePower = 4;
+/// So many points give the rate of a shape. Many far ones, which are small and slow, would outweigh few near ones.
+constexpr std::size_t kPointsAround = 6;
 /// Distance, as a logarithm, below which two shapes are one.
 constexpr double kSame = 1e-9;
 
@@ -51,10 +54,14 @@ double between_neighbours(const Points& points, double work) {
 
 /// At the rate of the points around the shape.
 double by_distance(const Points& points, const std::vector<std::int64_t>& shape) {
+  std::vector<std::pair<double, const MeasuredPoint*>> around;
+  for (const MeasuredPoint* point : points) around.emplace_back(distance(point->shape, shape), point);
+  const std::size_t count = std::min(kPointsAround, around.size());
+  std::partial_sort(around.begin(), around.begin() + static_cast<std::ptrdiff_t>(count), around.end());
   double weights = 0;
   double log_rates = 0;
-  for (const MeasuredPoint* point : points) {
-    const double from = distance(point->shape, shape);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& [from, point] = around[i];
     if (from < kSame) return point->seconds;
     const double weight = std::pow(from, -kDistancePower);
     weights += weight;

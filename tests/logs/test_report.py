@@ -143,7 +143,7 @@ class ReportTest(unittest.TestCase):
 
     def test_plans_are_compared(self):
         config = self.strata.folder / "run.toml"
-        printed = self.strata.run("plan", config, "--cluster", "two-core", "--vocab", "64", "--json")
+        printed = self.strata.run("plan", config, "--cluster", "dgx-h100", "--nodes", "2", "--vocab", "64", "--json")
         self.assertEqual(printed.returncode, 0, printed.stderr)
         plans = self.strata.folder / "plans.json"
         plans.write_text(printed.stdout)

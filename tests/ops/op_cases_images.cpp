@@ -130,10 +130,14 @@ std::vector<OpCase> image_cases() {
   append(cases, convolutions({"of_patches", 2, 2, 0}));
   append(cases, convolutions({"of_points", 1, 2, 0}));
   append(cases, convolutions({"of_blocks", 3, 1, 1, 32, 16}));
+  append(cases, convolutions({"of_halved_blocks", 3, 2, 1, 8, 72}));
+  append(cases, convolutions({"of_block_points", 1, 2, 0, 16, 8}));
+  append(cases, convolutions({"of_far_blocks", 2, 3, 1, 40, 8}));
   DimSizes square = kImageSizes;
   square["height"] = square["width"] = 16;
   append(cases, convolutions({"of_square_points", 1, 1, 0}, square));
   append(cases, convolutions({"of_squares", 3, 1, 1}, square));
+  append(cases, convolutions({"of_square_blocks", 3, 1, 1, 8, 136}, square));
   // More columns than the cuda device packs at once on an emulated GPU.
   square["batch"] = 107;
   append(cases, convolutions({"of_many_squares", 5, 1, 2, 2, 1}, square));

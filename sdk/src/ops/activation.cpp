@@ -14,9 +14,10 @@ Types infer_activation(const Types& types, const Node& node) {
 }
 
 void activation_rule(GradientContext& context) {
-  const auto dy = context.cotangent(0);
-  context.contribute(0, context.emit(0, "activation_gradient", {*dy, context.operand(0)},
-                                     {{"kind", context.node().attributes.word("kind")}})[0]);
+  const std::string& kind = context.node().attributes.word("kind");
+  // relu has the same derivative at its result. Then nothing reads what it read, and its result may take the place.
+  const Value at = kind == "relu" ? context.result(0) : context.operand(0);
+  context.contribute(0, context.emit(0, "activation_gradient", {*context.cotangent(0), at}, {{"kind", kind}})[0]);
 }
 
 void gated_activation_rule(GradientContext& context) {

@@ -12,6 +12,7 @@ template <class T>
 struct PlainTile {
   using V = Accumulate<T>;
   static constexpr int kSide = 32;
+  static constexpr int kRows = kSide;
   static constexpr int kThreads = 256;
   /// Neighbouring elements that a thread may load and store at once.
   static constexpr int kRun = 1;

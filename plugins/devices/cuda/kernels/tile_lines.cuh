@@ -45,7 +45,7 @@ struct TileRuns {
   static constexpr int kRun = Tile::kRun;
   static constexpr int kThreadsOfRow = kColumns / kRun;
   static constexpr int kRowStep = Tile::kThreads / kThreadsOfRow;
-  static constexpr int kCount = Tile::kSide / kRowStep;
+  static constexpr int kCount = Tile::kRows / kRowStep;
 
   [[nodiscard]] static __device__ __forceinline__ int row(int i) {
     return static_cast<int>(threadIdx.x) / kThreadsOfRow + i * kRowStep;

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "device/cuda_kernel.hpp"
-#include "language/language.hpp"
+#include "kernels/element_run.cuh"
 #include "language/launch.hpp"
 
 namespace strata::cuda {
@@ -13,27 +13,24 @@ struct ChannelShape {
   std::int64_t outer;
   std::int64_t channels;
   std::int64_t inner;
-
-  [[nodiscard]] __device__ __forceinline__ std::int64_t channel(std::int64_t element) const {
-    return element / inner % channels;
-  }
 };
 
-/// Calls use(element) for the elements of a channel in one of `pieces` parts of the outer dim: a block has a channel
-/// and a part. The sizes of a step replace a division for each element.
-template <class Use>
-__device__ __forceinline__ void for_each_in_piece(const ChannelShape& shape, std::int64_t pieces, const Use& use) {
-  const std::int64_t end = shape.outer * (blockIdx.y + 1) / pieces;
-  const std::int64_t outer_step = kChannelThreads / shape.inner;
-  const std::int64_t inner_step = kChannelThreads % shape.inner;
-  std::int64_t outer = shape.outer * blockIdx.y / pieces + threadIdx.x / shape.inner;
-  std::int64_t inner = threadIdx.x % shape.inner;
+/// Calls use(first) for the runs of kRun elements of a channel in one of gridDim.y parts of the outer dim: a block has
+/// a channel and a part. The sizes of a step replace a division for each run.
+template <int kRun, class Use>
+__device__ __forceinline__ void for_each_in_piece(const ChannelShape& shape, const Use& use) {
+  const std::int64_t runs = shape.inner / kRun;
+  const std::int64_t end = shape.outer * (blockIdx.y + 1) / gridDim.y;
+  const std::int64_t outer_step = kChannelThreads / runs;
+  const std::int64_t run_step = kChannelThreads % runs;
+  std::int64_t outer = shape.outer * blockIdx.y / gridDim.y + threadIdx.x / runs;
+  std::int64_t run = threadIdx.x % runs;
   while (outer < end) {
-    use((outer * shape.channels + blockIdx.x) * shape.inner + inner);
+    use((outer * shape.channels + blockIdx.x) * shape.inner + run * kRun);
     outer += outer_step;
-    inner += inner_step;
-    if (inner < shape.inner) continue;
-    inner -= shape.inner;
+    run += run_step;
+    if (run < runs) continue;
+    run -= runs;
     ++outer;
   }
 }
@@ -46,15 +43,17 @@ __device__ __forceinline__ void store_piece(V* sums, V sum) {
 }
 
 /// The sum of x for each channel, or with `means` the sum of (x - mean)².
-template <class T>
+template <class T, int kRun>
 __global__ void __launch_bounds__(kChannelThreads)
-    sum_pieces(ChannelShape shape, std::int64_t pieces, const T* x, const Accumulate<T>* means, Accumulate<T>* sums) {
+    sum_pieces(ChannelShape shape, const T* x, const Accumulate<T>* means, Accumulate<T>* sums) {
   using V = Accumulate<T>;
   const V mean = means == nullptr ? V{0} : means[blockIdx.x];
   V sum = 0;
-  for_each_in_piece(shape, pieces, [&](std::int64_t i) {
-    const V difference = widen(x[i]) - mean;
-    sum += means == nullptr ? difference : difference * difference;
+  for_each_in_piece<kRun>(shape, [&](std::int64_t first) {
+    V values[kRun];
+    load_run(x + first, values);
+#pragma unroll
+    for (const V value : values) sum += means == nullptr ? value : (value - mean) * (value - mean);
   });
   store_piece(sums, sum);
 }
@@ -64,6 +63,7 @@ template <class V>
 __device__ __forceinline__ V sum_of_pieces(const V* sums, std::int64_t pieces, std::int64_t channels,
                                            std::int64_t channel) {
   V sum = 0;
+#pragma unroll 8
   for (std::int64_t piece = 0; piece < pieces; ++piece) sum += sums[piece * channels + channel];
   return sum;
 }
@@ -93,30 +93,45 @@ struct ChannelValues {
   }
 };
 
-template <class T>
+template <class T, int kRun>
 __global__ void __launch_bounds__(kChannelThreads)
-    normalize_channels(ChannelShape shape, std::int64_t count, ChannelValues<Accumulate<T>> values, const T* x, T* y) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * kChannelThreads + threadIdx.x;
-  if (i >= count) return;
-  const std::int64_t c = shape.channel(i);
-  y[i] = narrow<T>((widen(x[i]) - values.mean[c]) * values.scale(c) * values.gain[c] + values.bias[c]);
+    normalize_channels(ChannelShape shape, ChannelValues<Accumulate<T>> values, const T* x, T* y) {
+  using V = Accumulate<T>;
+  const std::int64_t c = blockIdx.x;
+  const V mean = values.mean[c];
+  const V scale = values.scale(c);
+  const V gain = values.gain[c];
+  const V bias = values.bias[c];
+  for_each_in_piece<kRun>(shape, [&](std::int64_t first) {
+    V run[kRun];
+    load_run(x + first, run);
+#pragma unroll
+    for (V& value : run) value = (value - mean) * scale * gain + bias;
+    store_run(y + first, run);
+  });
 }
 
 /// The sums of dy, and behind them those of dy · (x - mean).
-template <class T>
+template <class T, int kRun>
 __global__ void __launch_bounds__(kChannelThreads)
-    sum_gradient_pieces(ChannelShape shape, std::int64_t pieces, const Accumulate<T>* means, const T* dy, const T* x,
-                        Accumulate<T>* sums) {
+    sum_gradient_pieces(ChannelShape shape, const Accumulate<T>* means, const T* dy, const T* x, Accumulate<T>* sums) {
   using V = Accumulate<T>;
+  const V mean = means[blockIdx.x];
   V sum = 0;
   V product = 0;
-  for_each_in_piece(shape, pieces, [&](std::int64_t i) {
-    const V gradient = widen(dy[i]);
-    sum += gradient;
-    product += gradient * (widen(x[i]) - means[blockIdx.x]);
+  for_each_in_piece<kRun>(shape, [&](std::int64_t first) {
+    V gradients[kRun];
+    V values[kRun];
+    load_run(dy + first, gradients);
+    load_run(x + first, values);
+#pragma unroll
+    for (int i = 0; i < kRun; ++i) {
+      sum += gradients[i];
+      product += gradients[i] * (values[i] - mean);
+    }
   });
   store_piece(sums, sum);
-  store_piece(sums + pieces * shape.channels, product);
+  store_piece(sums + gridDim.y * shape.channels, product);
 }
 
 template <class V>
@@ -131,21 +146,31 @@ __global__ void __launch_bounds__(kChannelThreads)
   to_products[c] = accumulate ? to_products[c] + product : product;
 }
 
-template <class T>
+template <class T, int kRun>
 __global__ void __launch_bounds__(kChannelThreads)
-    channel_input_gradient(ChannelShape shape, std::int64_t count, ChannelValues<Accumulate<T>> values, double part,
-                           const T* dy, const T* x, const Accumulate<T>* sums, const Accumulate<T>* products, T* dx,
+    channel_input_gradient(ChannelShape shape, ChannelValues<Accumulate<T>> values, double part, const T* dy,
+                           const T* x, const Accumulate<T>* sums, const Accumulate<T>* products, T* dx,
                            bool accumulate) {
   using V = Accumulate<T>;
-  const std::int64_t i = std::int64_t{blockIdx.x} * kChannelThreads + threadIdx.x;
-  if (i >= count) return;
-  const std::int64_t c = shape.channel(i);
+  const std::int64_t c = blockIdx.x;
+  const V mean = values.mean[c];
   const V scale = values.scale(c);
+  const V factor = values.gain[c] * scale;
   const V sum = sums[c] * static_cast<V>(part);
   const V product = products[c] * static_cast<V>(part) * scale;
-  V gradient = values.gain[c] * scale * (widen(dy[i]) - sum - (widen(x[i]) - values.mean[c]) * product);
-  if (accumulate) gradient += widen(dx[i]);
-  dx[i] = narrow<T>(gradient);
+  for_each_in_piece<kRun>(shape, [&](std::int64_t first) {
+    V gradients[kRun];
+    V run[kRun];
+    V before[kRun] = {};
+    load_run(dy + first, gradients);
+    load_run(x + first, run);
+    if (accumulate) load_run(dx + first, before);
+#pragma unroll
+    for (int i = 0; i < kRun; ++i) {
+      run[i] = factor * (gradients[i] - sum - (run[i] - mean) * product) + before[i];
+    }
+    store_run(dx + first, run);
+  });
 }
 
 template <class V>
@@ -171,7 +196,7 @@ ChannelShape channel_shape(const OperandDescription& x, const Dim& dim) {
 
 /// Parts of the outer dim with about kPieceElements elements of a channel each, so that few channels also keep a GPU
 /// busy.
-constexpr std::int64_t kPieceElements = 512;
+constexpr std::int64_t kPieceElements = 4096;
 constexpr std::int64_t kMostPieces = 64;
 
 std::int64_t pieces_of(const ChannelShape& shape) {
@@ -187,6 +212,14 @@ Geometry blocks_of_pieces(const ChannelShape& shape) {
   return {{static_cast<unsigned>(shape.channels), static_cast<unsigned>(pieces_of(shape))}, {kChannelThreads}};
 }
 
+/// Calls function.operator()<kRun>() with the length of the runs in which a channel can be read.
+template <class T, class Function>
+void with_run(const ChannelShape& shape, bool is_aligned, const Function& function) {
+  constexpr int kRun = kPackedElements<T>;
+  if (is_aligned && shape.inner % kRun == 0) return function.template operator()<kRun>();
+  function.template operator()<1>();
+}
+
 Geometry thread_of_elements(std::int64_t count) { return {{blocks_for(count, kChannelThreads)}, {kChannelThreads}}; }
 
 template <bool kVariance>
@@ -200,11 +233,12 @@ PreparedKernel prepare_statistic(const OpInstance& op, const CudaEnvironment& /*
               const V* means = nullptr;
               if constexpr (kVariance) means = in<V>(arguments, 1);
               V* sums = workspace_at<V>(arguments, 0);
-              const std::int64_t pieces = pieces_of(shape);
-              launch(sum_pieces<T>, blocks_of_pieces(shape), arguments.stream, shape, pieces, in<T>(arguments, 0),
-                     means, sums);
-              launch(store_statistic<V>, thread_of_elements(shape.channels), arguments.stream, shape.channels, pieces,
-                     part, sums, out<V>(arguments, 0), accumulate);
+              const T* x = in<T>(arguments, 0);
+              with_run<T>(shape, is_aligned(x), [&]<int kRun>() {
+                launch(sum_pieces<T, kRun>, blocks_of_pieces(shape), arguments.stream, shape, x, means, sums);
+              });
+              launch(store_statistic<V>, thread_of_elements(shape.channels), arguments.stream, shape.channels,
+                     pieces_of(shape), part, sums, out<V>(arguments, 0), accumulate);
             },
             piece_bytes<V>(shape, 1)};
   });
@@ -213,12 +247,15 @@ PreparedKernel prepare_statistic(const OpInstance& op, const CudaEnvironment& /*
 PreparedKernel prepare_batch_normalize(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     using V = Accumulate<T>;
-    return {[shape = channel_shape(op.operands[0], op.operands[1].dims[0]), count = elements(op.operands[0]),
+    return {[shape = channel_shape(op.operands[0], op.operands[1].dims[0]),
              epsilon = op.attributes.number("epsilon")](const KernelArguments& arguments) {
       const ChannelValues<V> values{in<V>(arguments, 1), in<V>(arguments, 2), in<V>(arguments, 3), in<V>(arguments, 4),
                                     epsilon};
-      launch(normalize_channels<T>, thread_of_elements(count), arguments.stream, shape, count, values,
-             in<T>(arguments, 0), out<T>(arguments, 0));
+      const T* x = in<T>(arguments, 0);
+      T* y = out<T>(arguments, 0);
+      with_run<T>(shape, are_aligned(x, y), [&]<int kRun>() {
+        launch(normalize_channels<T, kRun>, blocks_of_pieces(shape), arguments.stream, shape, values, x, y);
+      });
     }};
   });
 }
@@ -231,11 +268,14 @@ PreparedKernel prepare_batch_norm_sums(const OpInstance& op, const CudaEnvironme
              accumulate = op.accumulate](const KernelArguments& arguments) {
               const ChannelValues<V> values{nullptr, nullptr, in<V>(arguments, 2), in<V>(arguments, 3), epsilon};
               V* sums = workspace_at<V>(arguments, 0);
-              const std::int64_t pieces = pieces_of(shape);
-              launch(sum_gradient_pieces<T>, blocks_of_pieces(shape), arguments.stream, shape, pieces, values.mean,
-                     in<T>(arguments, 0), in<T>(arguments, 1), sums);
+              const T* dy = in<T>(arguments, 0);
+              const T* x = in<T>(arguments, 1);
+              with_run<T>(shape, are_aligned(dy, x), [&]<int kRun>() {
+                launch(sum_gradient_pieces<T, kRun>, blocks_of_pieces(shape), arguments.stream, shape, values.mean, dy,
+                       x, sums);
+              });
               launch(store_gradient_sums<V>, thread_of_elements(shape.channels), arguments.stream, shape.channels,
-                     pieces, values, sums, out<V>(arguments, 0), out<V>(arguments, 1), accumulate);
+                     pieces_of(shape), values, sums, out<V>(arguments, 0), out<V>(arguments, 1), accumulate);
             },
             piece_bytes<V>(shape, 2)};
   });
@@ -244,13 +284,16 @@ PreparedKernel prepare_batch_norm_sums(const OpInstance& op, const CudaEnvironme
 PreparedKernel prepare_batch_norm_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     using V = Accumulate<T>;
-    return {[shape = channel_shape(op.operands[0], op.operands[2].dims[0]), count = elements(op.operands[0]),
-             epsilon = op.attributes.number("epsilon"), part = 1 / op.attributes.number("count"),
-             accumulate = op.accumulate](const KernelArguments& arguments) {
+    return {[shape = channel_shape(op.operands[0], op.operands[2].dims[0]), epsilon = op.attributes.number("epsilon"),
+             part = 1 / op.attributes.number("count"), accumulate = op.accumulate](const KernelArguments& arguments) {
       const ChannelValues<V> values{in<V>(arguments, 2), nullptr, in<V>(arguments, 3), in<V>(arguments, 4), epsilon};
-      launch(channel_input_gradient<T>, thread_of_elements(count), arguments.stream, shape, count, values, part,
-             in<T>(arguments, 0), in<T>(arguments, 1), in<V>(arguments, 5), in<V>(arguments, 6), out<T>(arguments, 0),
-             accumulate);
+      const T* dy = in<T>(arguments, 0);
+      const T* x = in<T>(arguments, 1);
+      T* dx = out<T>(arguments, 0);
+      with_run<T>(shape, are_aligned(dy, x, dx), [&]<int kRun>() {
+        launch(channel_input_gradient<T, kRun>, blocks_of_pieces(shape), arguments.stream, shape, values, part, dy, x,
+               in<V>(arguments, 5), in<V>(arguments, 6), dx, accumulate);
+      });
     }};
   });
 }
