@@ -49,7 +49,11 @@ OptionRow optimizer_groups() {
                                  "nesterov=false, split=[\"heads\"], lr_factor=0.5}]",
                                  "[{parameters=[\"h.*.attn.*.weight\", \"h.*.mlp.*.weight\"], plugin=\"shampoo\", "
                                  "period=2}]",
-                                 "[{parameters=[\"h.*.attn.*.weight\"], plugin=\"shampoo\", split=[\"heads\"]}]"});
+                                 "[{parameters=[\"h.*.attn.*.weight\"], plugin=\"shampoo\", split=[\"heads\"]}]",
+                                 "[{parameters=[\"h.*.attn.*.weight\", \"h.*.mlp.*.weight\"], plugin=\"soap\", "
+                                 "period=2, epsilon=1e-3}]",
+                                 "[{parameters=[\"h.*.attn.*.weight\"], plugin=\"soap\", split=[\"heads\"], "
+                                 "epsilon=1e-3}]"});
   return written(std::move(row), groups_of_model);
 }
 
