@@ -46,10 +46,10 @@ class Shampoo final : public PreconditionedOptimizer {
   [[nodiscard]] NamedBuffer emit_direction(EmittedMatrices& matrices, const NamedBuffer& gradient) const override {
     NamedBuffer direction = matrices.moved(kMomentum, gradient, settings().momentum);
     for (const auto& [side, dims] : matrices.sides()) {
-      const NamedBuffer root =
-          matrices.made(side, dims, gradient, [&, of = dims](const NamedBuffer& factor, const NamedBuffer& /*last*/) {
-            return inverse_root(matrices, factor, of);
-          });
+      const NamedBuffer root = matrices.derived(side, dims, gradient,
+                                                [&, of = dims](const NamedBuffer& factor, const NamedBuffer& /*last*/) {
+                                                  return inverse_root(matrices, factor, of);
+                                                });
       direction = matrices.applied(root, direction, dims);
     }
     return matrices.times(kUpdateSize * std::sqrt(matrices.elements()), matrices.normalized(direction));
@@ -57,9 +57,9 @@ class Shampoo final : public PreconditionedOptimizer {
 
   [[nodiscard]] Matrix define_direction(DefinedMatrix& matrix) const override {
     const Matrix& momentum = moved(matrix, kMomentum, matrix.gradient, settings().momentum);
-    const auto [left, right] = made(matrix, settings(), [this](const Matrix& factor, const Matrix&, std::size_t size) {
-      return inverse_root(factor, size);
-    });
+    const auto [left, right] =
+        derived(matrix, settings(),
+                [this](const Matrix& factor, const Matrix&, std::size_t size) { return inverse_root(factor, size); });
     const auto [m, n] = std::pair{matrix.rows, matrix.columns};
     Matrix direction = multiply(multiply(left, momentum, m, m, n), right, m, n, n);
     normalize(direction);

@@ -17,7 +17,7 @@
 /// Optimizers that precondition each matrix by second moments over its rows and over its columns.
 ///
 /// Of each matrix with the gradient G they keep the momentum M and two factors: moving averages L of G Gᵀ and R of Gᵀ
-/// G. Every `period` steps they make a square matrix of each factor, such as an inverse root. It is kept as its
+/// G. Every `period` steps they derive a square matrix from each factor, such as an inverse root. It is kept as its
 /// difference from the identity, which is zero before the first step.
 
 namespace preconditioned {
@@ -32,8 +32,8 @@ constexpr double kEpsilon = 1e-18;
 /// The names of the states of one side of a matrix.
 struct Side {
   const char* factor;
-  /// What is made of the factor, less the identity.
-  const char* made;
+  /// The matrix that is derived from the factor, less the identity.
+  const char* derived;
 };
 
 struct Settings {
@@ -45,12 +45,12 @@ struct Settings {
   double ridge = 0;
 };
 
-/// Options of all these optimizers, and one `more`. `made`: what they make of a factor. `averages`: what decays.
-inline OptionSchema options_with(OptionSpecification more, const std::string& made, const std::string& averages) {
+/// Options of all these optimizers, and one `more`. `derived`: what they derive from a factor. `averages`: what decays.
+inline OptionSchema options_with(OptionSpecification more, const std::string& derived, const std::string& averages) {
   return {
       option::number("momentum", 0.95, 0, 0.999999, "Decay rate of the moving average of gradients."),
       option::number("decay", 0.95, 0, 0.999999, "Decay rate of " + averages + "."),
-      option::integer("period", 10, 1, 1000000, "Steps from one computation of the " + made + " to the next."),
+      option::integer("period", 10, 1, 1000000, "Steps from one computation of the " + derived + " to the next."),
       std::move(more),
       option::number("ridge", 1e-5, 1e-12, 1, "What is added to the diagonals of factors, as a share of their norm."),
       option::words("split", "Dimensions whose indices are matrices of their own, such as [\"heads\"].")};
@@ -83,21 +83,22 @@ class EmittedMatrices {
     return average;
   }
 
-  /// Moves the factor of a side. Every `period` steps, the result of `make(factor, state)` replaces the state, which is
-  /// what was made last, less the identity. \return the state.
-  template <class Make>
-  NamedBuffer made(const Side& side, const Dims& dims, const NamedBuffer& gradient, const Make& make) {
+  /// Moves the factor of a side. Every `period` steps, the result of `derive(factor, state)` replaces the state, which
+  /// is the matrix that was derived last, less the identity. \return the state.
+  template <class Derive>
+  NamedBuffer derived(const Side& side, const Dims& dims, const NamedBuffer& gradient, const Derive& derive) {
     const NamedBuffer products = product(gradient, renamed(gradient, dims), context_.state(side.factor).dims);
     const NamedBuffer factor = moved(side.factor, products, settings_.decay);
-    const NamedBuffer state = context_.state(side.made);
-    context_.every(settings_.period, [&] { context_.change_state(side.made, sum(1, make(factor, state), -1, state)); });
+    const NamedBuffer state = context_.state(side.derived);
+    context_.every(settings_.period,
+                   [&] { context_.change_state(side.derived, sum(1, derive(factor, state), -1, state)); });
     return state;
   }
 
-  /// (I + `made`) x, or (I + `made`)ᵀ x, along the dims of a side.
-  NamedBuffer applied(const NamedBuffer& made, const NamedBuffer& x, const Dims& side, bool is_transposed = false) {
+  /// (I + `matrix`) x, or (I + `matrix`)ᵀ x, along the dims of a side.
+  NamedBuffer applied(const NamedBuffer& matrix, const NamedBuffer& x, const Dims& side, bool is_transposed = false) {
     const NamedBuffer change =
-        is_transposed ? product(made, x, renamed(x, side).dims) : product(made, renamed(x, side), x.dims);
+        is_transposed ? product(matrix, x, renamed(x, side).dims) : product(matrix, renamed(x, side), x.dims);
     return sum(1, x, 1, {change.buffer, x.dims});
   }
 
@@ -170,6 +171,12 @@ inline std::vector<Matrix> slices(const std::vector<double>& values, std::size_t
   return each;
 }
 
+/// The inverse of slices().
+inline void join_slices(const std::vector<Matrix>& each, std::vector<double>& values) {
+  values.clear();
+  for (const Matrix& matrix : each) values.insert(values.end(), matrix.begin(), matrix.end());
+}
+
 inline void normalize(Matrix& matrix) {
   double squares = 0;
   for (const double each : matrix) squares += each * each;
@@ -187,17 +194,17 @@ inline const Matrix& moved(DefinedMatrix& matrix, const char* state, const Matri
   return average;
 }
 
-/// The definition of EmittedMatrices::made for both sides. `make(factor, last, size)` makes a matrix of a factor and of
-/// the one that it made last.
-template <class Make>
-std::pair<Matrix, Matrix> made(DefinedMatrix& matrix, const Settings& settings, const Make& make) {
+/// The definition of EmittedMatrices::derived for both sides. `derive(factor, last, size)` derives a matrix from a
+/// factor and from the matrix that was derived last.
+template <class Derive>
+std::pair<Matrix, Matrix> derived(DefinedMatrix& matrix, const Settings& settings, const Derive& derive) {
   const auto of_side = [&](const Side& side, const Matrix& products, std::size_t size) {
     const Matrix& factor = moved(matrix, side.factor, products, settings.decay);
-    Matrix& state = matrix.states.at(side.made);
+    Matrix& state = matrix.states.at(side.derived);
     Matrix result = state;
     add_to_diagonal(result, size, 1);
     if (!matrix.update.is_every(settings.period)) return result;
-    state = result = make(factor, result, size);
+    state = result = derive(factor, result, size);
     add_to_diagonal(state, size, -1);
     return result;
   };
@@ -207,7 +214,7 @@ std::pair<Matrix, Matrix> made(DefinedMatrix& matrix, const Settings& settings, 
           of_side(settings.outputs, multiply(transposed, matrix.gradient, n, m, n), n)};
 }
 
-/// What these optimizers have in common: the states, and an update along a direction that is made of each matrix.
+/// What these optimizers have in common: the states, and an update along a direction of each matrix.
 class PreconditionedOptimizer : public Optimizer {
  public:
   PreconditionedOptimizer(const Options& options, const Side& inputs, const Side& outputs)
@@ -226,7 +233,7 @@ class PreconditionedOptimizer : public Optimizer {
       Dims square = sides.matrices;
       for (int i = 0; i < 2; ++i) square.insert(square.end(), dims.begin(), dims.end());
       states.push_back({side.factor, square, true});
-      states.push_back({side.made, square, true});
+      states.push_back({side.derived, square, true});
     }
     return states;
   }
@@ -264,9 +271,11 @@ class PreconditionedOptimizer : public Optimizer {
       std::vector<Matrix> parts;
       for (const DefinedMatrix& matrix : each) parts.push_back(matrix.states.at(state.name));
       std::vector<double>& values = update.states.at(state.name);
-      if (!state.dims) whole.join(parts, values);
-      for (std::size_t i = 0; state.dims && i < values.size(); ++i)
-        values[i] = parts[i / parts[0].size()][i % parts[0].size()];
+      if (state.dims) {
+        join_slices(parts, values);
+      } else {
+        whole.join(parts, values);
+      }
     }
     std::vector<double> direction(update.values.size());
     whole.join(directions, direction);

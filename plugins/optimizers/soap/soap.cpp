@@ -52,7 +52,7 @@ class Soap final : public PreconditionedOptimizer {
       const auto next = [&, of = dims](const NamedBuffer& factor, const NamedBuffer& last) {
         return next_basis(matrices, factor, last, of);
       };
-      bases.emplace_back(matrices.made(side, dims, gradient, next), dims);
+      bases.emplace_back(matrices.derived(side, dims, gradient, next), dims);
       rotated = matrices.applied(bases.back().first, rotated, dims);
       direction = matrices.applied(bases.back().first, direction, dims);
     }
@@ -66,7 +66,7 @@ class Soap final : public PreconditionedOptimizer {
 
   [[nodiscard]] Matrix define_direction(DefinedMatrix& matrix) const override {
     const Matrix& momentum = moved(matrix, kMomentum, matrix.gradient, settings().momentum);
-    const auto [p, q] = made(matrix, settings(), [this](const Matrix& factor, const Matrix& last, std::size_t size) {
+    const auto [p, q] = derived(matrix, settings(), [this](const Matrix& factor, const Matrix& last, std::size_t size) {
       return next_basis(factor, last, size);
     });
     const auto [m, n] = std::pair{matrix.rows, matrix.columns};
