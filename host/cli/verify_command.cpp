@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
@@ -8,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "files/exit_codes.hpp"
 #include "files/json.hpp"
+#include "files/progress_bar.hpp"
 #include "verify/verification.hpp"
 
 namespace strata::host {
@@ -161,7 +164,15 @@ void print(std::ostream& out, const Verification& verification, double tolerance
 }
 
 int verify_ops(const VerifyArguments& arguments, CommandContext& context) {
-  const OpVerification verification = verify_ops(arguments.configuration.load(), context.plugins(), arguments.options);
+  const OpVerification verification = [&] {
+    ProgressBar bar(context.messages);
+    VerificationOptions options = arguments.options;
+    options.progress = [&](const std::string& what, std::size_t done, std::size_t all) {
+      if (!bar.is_due()) return;
+      bar.show(static_cast<double>(done) / static_cast<double>(all), fmt::format("{} of {} {}", done, all, what));
+    };
+    return verify_ops(arguments.configuration.load(), context.plugins(), options);
+  }();
   if (arguments.json) {
     write_json(context.out, ops_json(verification));
   } else {

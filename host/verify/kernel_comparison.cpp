@@ -276,6 +276,8 @@ void KernelComparisons::add(const OpInstance& instance, const std::string& origi
   const std::lock_guard lock(mutex_);
   KernelCheck& check = entry(instance, origin);
   ++check.launches;
+  ++launches_;
+  if (progress_) progress_(launches_);
   if (error < check.error || (check.launches > 1 && error == 0)) return;
   check.error = error;
   check.worst = where;

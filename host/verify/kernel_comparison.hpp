@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/device.hpp"
@@ -48,6 +51,9 @@ struct KernelCheck {
 /// Collects the comparisons of all ranks.
 class KernelComparisons {
  public:
+  /// `progress` gets the number of launches after each. It may be empty.
+  explicit KernelComparisons(std::function<void(std::size_t launches)> progress = {})
+      : progress_(std::move(progress)) {}
   /// `error`: the largest difference of the results, divided by the tolerance.
   void add(const OpInstance& instance, const std::string& origin, double error, const std::string& where);
   void add_fault(const OpInstance& instance, const std::string& origin, const std::string& fault);
@@ -57,7 +63,9 @@ class KernelComparisons {
  private:
   KernelCheck& entry(const OpInstance& instance, const std::string& origin);
 
+  std::function<void(std::size_t launches)> progress_;
   mutable std::mutex mutex_;
+  std::size_t launches_ = 0;
   std::map<std::string, KernelCheck> checks_;
 };
 

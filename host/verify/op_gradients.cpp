@@ -90,8 +90,10 @@ class GradientChecker {
         seed_(seed),
         trained_(trained_nodes(graph)) {}
 
-  std::vector<GradientCheck> run() {
+  std::vector<GradientCheck> run(const VerifiedOps& progress) {
+    const std::size_t all = graph_.nodes().size();
     for (const Node& node : graph_.nodes()) {
+      if (progress) progress("nodes of the graph", static_cast<std::size_t>(node.id), all);
       if (node.is_leaf()) {
         values_[{node.id, 0}] = leaf_values(node);
       } else {
@@ -304,8 +306,8 @@ class GradientChecker {
 }  // namespace
 
 std::vector<GradientCheck> check_gradients(const Graph& forward, const OpRegistry& registry, Device& reference,
-                                           RandomInputs& inputs, std::uint64_t seed) {
-  return GradientChecker(forward, registry, reference, inputs, seed).run();
+                                           RandomInputs& inputs, std::uint64_t seed, const VerifiedOps& progress) {
+  return GradientChecker(forward, registry, reference, inputs, seed).run(progress);
 }
 
 }  // namespace strata::host

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,10 +35,15 @@ struct GradientCheck {
   static constexpr double kTolerance = 1e-6;
 };
 
+/// Gets how much of all is verified. `what`: in the plural, such as "kernel launches". Calls do not overlap.
+using VerifiedOps = std::function<void(const std::string& what, std::size_t done, std::size_t all)>;
+
 /// Checks the gradients of all ops of a forward graph in f64, with respect to every operand that needs a gradient.
 /// Operands have the values of a forward pass from random inputs and perturbed parameters. Equal nodes are checked
-/// once. `reference`: a device that runs reference kernels. \throws what building or running a node throws.
+/// once. `reference`: a device that runs reference kernels. `progress` may be empty. \throws what building or running a
+/// node throws.
 [[nodiscard]] std::vector<GradientCheck> check_gradients(const Graph& forward, const OpRegistry& registry,
-                                                         Device& reference, RandomInputs& inputs, std::uint64_t seed);
+                                                         Device& reference, RandomInputs& inputs, std::uint64_t seed,
+                                                         const VerifiedOps& progress = {});
 
 }  // namespace strata::host

@@ -98,19 +98,41 @@ GenerationVerification compare_programs(const ScoresRequest& request, const DimS
   return {.difference = compare_scores(*cached, *whole, context, source ? sizes.at(source->sequence) : 0)};
 }
 
-std::vector<GradientCheck> check_gradients_of(const RunSetup& setup) {
+std::vector<GradientCheck> check_gradients_of(const RunSetup& setup, const VerifiedOps& progress) {
   CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
   request.float_type = DType::f64;
   const std::unique_ptr<Device> reference = setup.make_device(0, 1);
   RandomInputs inputs = random_inputs(setup);
-  return check_gradients(forward_graph(request), *setup.ops, *reference, inputs, setup.seed());
+  return check_gradients(forward_graph(request), *setup.ops, *reference, inputs, setup.seed(), progress);
 }
 
-std::vector<KernelCheck> compare_kernels_of(const RunSetup& setup, int steps) {
-  KernelComparisons comparisons;
-  run_setup_stack(setup, setup.float_type, steps, [&, make_device = devices_of(setup)](int rank) {
-    return std::shared_ptr<Device>(compare_kernels(make_device(rank), *setup.kernels, comparisons));
+/// Kernels that all ranks launch in one run of their programs, if every instruction runs.
+std::size_t launches(const Compiled& compiled) {
+  std::size_t count = 0;
+  for (int rank = 0; rank < compiled.mesh.rank_count(); ++rank) {
+    const Program& program = compiled.program(rank);
+    for (const TaskInstance& instance : program.schedule) {
+      const auto& instructions = program.tasks.at(static_cast<std::size_t>(instance.task)).instructions;
+      count += static_cast<std::size_t>(
+          std::count_if(instructions.begin(), instructions.end(),
+                        [&](const Instruction& each) { return each.as<Compute>() != nullptr && instance.runs(each); }));
+    }
+  }
+  return count;
+}
+
+std::vector<KernelCheck> compare_kernels_of(const RunSetup& setup, int steps, const VerifiedOps& progress) {
+  const VerifiedPrograms programs(setup, setup.float_type);
+  const std::size_t all =
+      static_cast<std::size_t>(steps) * (launches(programs.training) + launches(programs.evaluation)) +
+      launches(programs.evaluation_alone);
+  KernelComparisons comparisons([&](std::size_t done) {
+    if (progress) progress("kernel launches", done, all);
   });
+  const auto make_device = [&, inner = devices_of(setup)](int rank) {
+    return std::shared_ptr<Device>(compare_kernels(inner(rank), *setup.kernels, comparisons));
+  };
+  static_cast<void>(programs.run(setup, *setup.make_world(), make_device, steps));
   return comparisons.checks();
 }
 
@@ -260,8 +282,8 @@ OpVerification verify_ops(const RunConfiguration& configuration, PluginRegistry&
   RunConfiguration on_reference = wanted;
   on_reference.device = {configuration.device.path, "reference", {}};
   constexpr int kSteps = 2;
-  return {check_gradients_of(prepare_run(on_reference, registry)), compare_kernels_of(stack, kSteps),
-          stack.configuration.device.plugin};
+  return {check_gradients_of(prepare_run(on_reference, registry), options.progress),
+          compare_kernels_of(stack, kSteps, options.progress), stack.configuration.device.plugin};
 }
 
 }  // namespace strata::host

@@ -25,6 +25,8 @@ struct VerificationOptions {
   std::string device = {};
   /// The plugin of the stack's communicator. If the configuration names it, it has that one's options. Empty: local.
   std::string communicator = {};
+  /// Gets the progress of verify_ops().
+  VerifiedOps progress = {};
 };
 
 inline constexpr int kMostVerifiedSteps = 256;

@@ -38,6 +38,14 @@ install(FILES ${strata_package_files}/modulefile RENAME ${PROJECT_VERSION}
 # `strata plugins new` copies them.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/sdk/templates/ DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/templates
   COMPONENT development)
+# The guides, with the files of the source tree that they link to, at the same places relative to each other.
+set(strata_documents ${CMAKE_INSTALL_DATADIR}/doc/strata)
+install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/CHANGELOG.md ${CMAKE_SOURCE_DIR}/LICENSE
+  DESTINATION ${strata_documents} COMPONENT documents)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs ${CMAKE_SOURCE_DIR}/configs DESTINATION ${strata_documents} COMPONENT documents)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/tests/external DESTINATION ${strata_documents}/tests COMPONENT documents
+  PATTERN "*.sh" EXCLUDE)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/models/common DESTINATION ${strata_documents}/models COMPONENT documents)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/${CMAKE_INSTALL_DATADIR}/strata)
 # The build tree has templates and configurations at the same place.
 file(CREATE_LINK ${CMAKE_SOURCE_DIR}/sdk/templates ${CMAKE_BINARY_DIR}/${CMAKE_INSTALL_DATADIR}/strata/templates SYMBOLIC)

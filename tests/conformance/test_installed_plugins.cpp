@@ -90,7 +90,7 @@ std::vector<std::string> overrides_of(const std::string& plugin, const test::Tem
     return {"data={plugin=\"images\", " + paths + ", " + validation_paths + "}"};
   }
   // They train matrices only.
-  if (plugin == "optimizer_muon" || plugin == "optimizer_shampoo") {
+  if (plugin == "optimizer_muon" || plugin == "optimizer_shampoo" || plugin == "optimizer_soap") {
     return {R"(optimizer.group=[{parameters=["wte.*", "wpe.*", "*ln_*", "*.bias"], plugin="adamw"}])"};
   }
   // A quantisation that is always on changes results in f64 too.

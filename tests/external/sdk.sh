@@ -36,6 +36,17 @@ for kind in strategy model optimizer dataset library communicator device; do
   (cd "new_$kind" && STRATA_PLUGIN_PATH=build/lib/strata/plugins run 0 strata train example.toml --set run.steps=2)
 done
 
+echo "== a model that requires an option"
+sed -i 's/size("layers", 2,/strata::option::integer("layers", std::nullopt, 1, 100,/' new_model/new_model.cpp
+run 0 cmake -S new_model -B new_model/build "$@"
+run 0 cmake --build new_model/build
+run 0 ctest --test-dir new_model/build --verbose --tests-regex check_
+says "option 'layers' is required and has no default; give it with --set model.layers=VALUE"
+sed -i 's/^set(check_arguments)$/set(check_arguments --set model.layers=2)/' new_model/CMakeLists.txt
+run 0 cmake --build new_model/build
+run 0 ctest --test-dir new_model/build --verbose --tests-regex check_
+never_says "'layers' is required"
+
 echo "== what is refused"
 run 2 strata plugins new strategy
 run 2 strata plugins new stratgy mine

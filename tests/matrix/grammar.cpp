@@ -49,7 +49,11 @@ OptionRow optimizer_groups() {
                                  "nesterov=false, split=[\"heads\"], lr_factor=0.5}]",
                                  "[{parameters=[\"h.*.attn.*.weight\", \"h.*.mlp.*.weight\"], plugin=\"shampoo\", "
                                  "period=2}]",
-                                 "[{parameters=[\"h.*.attn.*.weight\"], plugin=\"shampoo\", split=[\"heads\"]}]"});
+                                 "[{parameters=[\"h.*.attn.*.weight\"], plugin=\"shampoo\", split=[\"heads\"]}]",
+                                 "[{parameters=[\"h.*.attn.*.weight\", \"h.*.mlp.*.weight\"], plugin=\"soap\", "
+                                 "period=2, epsilon=1e-3}]",
+                                 "[{parameters=[\"h.*.attn.*.weight\"], plugin=\"soap\", split=[\"heads\"], "
+                                 "epsilon=1e-3}]"});
   return written(std::move(row), groups_of_model);
 }
 
@@ -175,33 +179,51 @@ OptionRow loss_scale() {
   return row;
 }
 
-/// Rules for the first layer of the stack's model, and for all else. Models of images lack most dimensions of others.
+/// Names in the rules for a model.
+struct RuleNames {
+  /// The first layer.
+  std::string layer;
+  std::string tokens = "seq";
+  /// The dimensions between two products of a layer.
+  std::string inner = "ffn";
+  /// The dimensions between layers.
+  std::string outer = "embed";
+  std::string classes = "vocab";
+};
+
+RuleNames rule_names(const Stack& stack) {
+  // Channels stand for tokens, which a ResNet lacks.
+  if (has_model(stack, "resnet")) return {"layer1.0", "outer1", "inner1", "outer1", "classes"};
+  if (has_model(stack, "vit")) return {.layer = "encoder.layers.encoder_layer_0", .classes = "classes"};
+  if (has_model(stack, "gpt2")) return {.layer = "h.0"};
+  if (has_model(stack, "bert")) return {.layer = "bert.encoder.layer.0"};
+  if (has_model(stack, "t5")) return {.layer = "encoder.block.0"};
+  return {.layer = "model.layers.0"};
+}
+
+/// Rules for the first layer of the stack's model, and for all else.
 std::string rules_of_model(const Stack& stack, const std::string& first, const std::string& others) {
-  if (reads_images(stack)) return "[\"*: batch\"]";
-  const bool is_gpt2 = has_model(stack, "gpt2");
-  const std::string layer = is_gpt2                    ? "h.0"
-                            : has_model(stack, "bert") ? "bert.encoder.layer.0"
-                            : has_model(stack, "t5")   ? "encoder.block.0"
-                                                       : "model.layers.0";
-  return "[\"" + layer + ": " + first + "\", \"*: " + others + "\"]";
+  return "[\"" + rule_names(stack).layer + ": " + first + "\", \"*: " + others + "\"]";
 }
 
 /// The samples of a micro-batch, if the ranks of the strategy divide them, else tokens.
 std::string samples_or_tokens(const Stack& stack, const StrategyChoice& strategy) {
   const int samples = stack.global_batch() / std::stoi(stack.run_option("batch.micro_batches"));
-  return samples % strategy.ranks() == 0 ? "batch" : "seq";
+  return samples % strategy.ranks() == 0 ? "batch" : rule_names(stack).tokens;
 }
 
 std::string weights_in_the_first_layer(const Stack& stack, const StrategyChoice& strategy) {
-  return rules_of_model(stack, "ffn, seq", samples_or_tokens(stack, strategy));
+  return rules_of_model(stack, rule_names(stack).inner + ", " + rule_names(stack).tokens,
+                        samples_or_tokens(stack, strategy));
 }
 
 std::string samples_in_the_first_layer(const Stack& stack, const StrategyChoice& strategy) {
-  return rules_of_model(stack, samples_or_tokens(stack, strategy), "embed, vocab");
+  return rules_of_model(stack, samples_or_tokens(stack, strategy),
+                        rule_names(stack).outer + ", " + rule_names(stack).classes);
 }
 
 std::string no_samples(const Stack& stack, const StrategyChoice& /*strategy*/) {
-  return rules_of_model(stack, "embed", "seq");
+  return rules_of_model(stack, rule_names(stack).outer, rule_names(stack).tokens);
 }
 
 std::vector<StrategyRow> strategies() {

@@ -86,17 +86,26 @@ OpCase scaled_gradient() {
           .sizes = kBucket,
           .operands = {{kFlat}, kScalar},
           .attributes = {{"weight_decay", 0.1}, {"decay_elements", std::int64_t{4321}}},
-          .results = {state()},
-          .host_only = true};
+          .results = {state()}};
 }
 
 /// Three square matrices of 15 rows, or one of 45.
-OpCase identity_minus(const Dims& dims, std::int64_t side) {
-  return {.name = "identity_minus_of_" + std::to_string(side) + "_dims",
-          .op = "identity_minus",
+OpCase square_matrices(const std::string& op, const Dims& dims, std::int64_t side) {
+  return {.name = op + "_of_" + std::to_string(side) + "_dims",
+          .op = op,
           .sizes = {{"heads", 3}, {"embed", 15}, {"embed~1", 15}, {"heads~1", 3}},
           .operands = {{.dims = dims, .full = true}},
           .attributes = {{"ridge", 0.25}, {"side", side}},
+          .host_only = true};
+}
+
+OpCase adam_direction() {
+  return {.name = "adam_direction",
+          .op = "adam_direction",
+          .sizes = {{"rows", 37}, {"columns", 53}},
+          .operands = {{.dims = {"rows", "columns"}, .full = true},
+                       {.dims = {"rows", "columns"}, .fill = Fill::positive, .full = true}},
+          .attributes = {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}},
           .host_only = true};
 }
 
@@ -250,8 +259,11 @@ std::vector<OpCase> program_op_cases() {
       clipped_by_value(scaled_gradient()),
       sharded(scaled_gradient(), 1),
       of_gradient(scaled_gradient(), DType::bf16),
-      identity_minus({"heads", "embed", "embed~1"}, 1),
-      identity_minus({"heads", "embed", "heads~1", "embed~1"}, 2),
+      square_matrices("identity_minus", {"heads", "embed", "embed~1"}, 1),
+      square_matrices("identity_minus", {"heads", "embed", "heads~1", "embed~1"}, 2),
+      square_matrices("orthonormal_rows", {"heads", "embed", "embed~1"}, 1),
+      square_matrices("orthonormal_rows", {"heads", "embed", "heads~1", "embed~1"}, 2),
+      adam_direction(),
       running_average(),
       sharded(running_average(), 1),
       with_master(running_average(), DType::bf16, DType::f32),

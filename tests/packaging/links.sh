@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every link of the documents leads to a file of the sources, and to a heading of it if it names one.
+# Every link of the documents in a folder leads to a file there, and to a heading of it if it names one.
 # Usage: bash tests/packaging/links.sh SOURCE BUILD
 set -eu
 cd "$1"

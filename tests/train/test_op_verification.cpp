@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "build_paths.hpp"
 #include "command_runner.hpp"
@@ -120,6 +122,16 @@ TEST_F(OpVerificationTest, AcceptsAPluginsOpThatIsRight) {
   // evaluation alone.
   EXPECT_EQ(kernel->launches, 2 * 2 * 2 + 2 * 2 + 2);
   EXPECT_EQ(kernel_of(found, "linear")->origin, "device 'cpu'");
+}
+
+TEST_F(OpVerificationTest, TellsItsProgress) {
+  VerificationOptions options;
+  std::map<std::string, std::pair<std::size_t, std::size_t>> last;
+  options.progress = [&](const std::string& what, std::size_t done, std::size_t all) { last[what] = {done, all}; };
+  static_cast<void>(verify_ops(parse_configuration(kModelWithOp, "ops.toml", {library("")}), registry_, options));
+  ASSERT_EQ(last.size(), 2U);
+  EXPECT_EQ(last.at("nodes of the graph").first + 1, last.at("nodes of the graph").second);
+  EXPECT_EQ(last.at("kernel launches").first, last.at("kernel launches").second);
 }
 
 /// The faulty rule returns dy instead of 3 · dy.

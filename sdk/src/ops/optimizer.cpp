@@ -82,6 +82,16 @@ struct SgdMomentumRule {
   T learning_rate = 0;
 };
 
+/// Hands the gradient on, scaled and clipped.
+template <class T>
+struct ScaledGradientRule {
+  static constexpr std::size_t kStates = 0;
+
+  explicit ScaledGradientRule(const Attributes& /*attributes*/) {}
+  void begin(const UpdateStep& /*step*/) {}
+  T operator()(T /*parameter*/, T gradient, T /*weight_decay*/, T* /*states*/) const { return gradient; }
+};
+
 template <class T>
 struct RunningAverageRule {
   static constexpr std::size_t kStates = 0;
@@ -136,6 +146,11 @@ void register_optimizer(Registration& registration) {
            "gradient descent with heavy-ball or Nesterov momentum (Sutskever et al., \"On the importance of "
            "initialization and momentum in deep learning\", ICML 2013).",
        {"momentum"}});
+  provide_update<ScaledGradientRule>(registration,
+                                     {.op = "scaled_gradient",
+                                      .documentation = "gradient, scale [] f64 -> direction: the scaled gradient.",
+                                      .states = {},
+                                      .makes_direction = true});
   provide_update<RunningAverageRule>(
       registration, {kRunningAverageUpdate,
                      "change, scale [] f64 -> values (attributes micro_batches; is_direction: true; those of every "

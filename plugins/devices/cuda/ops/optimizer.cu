@@ -119,6 +119,19 @@ struct SgdMomentum : Sgd<P> {
 };
 
 template <class P>
+struct ScaledGradient {
+  static constexpr int kStates = 0;
+
+  explicit ScaledGradient(const OpInstance& /*op*/) {}
+
+  __device__ __forceinline__ void begin(const StepValues& /*step*/) {}
+
+  __device__ __forceinline__ P operator()(P /*parameter*/, P gradient, P /*weight_decay*/, P (&)[1]) const {
+    return gradient;
+  }
+};
+
+template <class P>
 struct RunningAverage {
   static constexpr int kStates = 0;
   P micro_batches = 1;
@@ -359,6 +372,8 @@ void register_optimizer(Registration& registration) {
       kernel({"sgd_momentum_update", "rd", "rr*", prepare_update<SgdMomentum>, false, unsupported_update<1>}));
   registration.add(
       kernel({"momentum_direction", "rd", "rr*", prepare_update<MomentumDirection>, false, unsupported_update<1>}));
+  registration.add(
+      kernel({"scaled_gradient", "rd", "r*", prepare_update<ScaledGradient>, false, unsupported_update<0>}));
   registration.add(kernel({"lion_update", "rd", "rr*", prepare_update<Lion>, false, unsupported_update<1>}));
   registration.add(
       kernel({ops::kRunningAverageUpdate, "rd", "r*", prepare_update<RunningAverage>, false, unsupported_update<0>}));

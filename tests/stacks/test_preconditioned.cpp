@@ -1,4 +1,4 @@
-// Shampoo, whose states belong to whole matrices: the rank that computes a matrix has them.
+// Shampoo and SOAP, whose states belong to whole matrices: the rank that computes a matrix has them.
 
 #include <algorithm>
 #include <filesystem>
@@ -13,43 +13,48 @@
 namespace strata::testing {
 namespace {
 
-/// Shampoo for all matrices of the blocks.
-std::string shampoo(const std::string& options = "") {
-  return "[[optimizer.group]]\nparameters = [\"h.*.attn.*.weight\", \"h.*.mlp.*.weight\"]\nplugin = \"shampoo\"\n"
-         "period = 2\n" +
-         options;
+/// `optimizer` for all matrices of the blocks. Some directions have no gradient but rounding errors, which SOAP divides
+/// by their size and epsilon.
+std::string group_of(const std::string& optimizer, std::string options = "") {
+  if (optimizer == "soap") options += "epsilon = 1e-5\n";
+  return "[[optimizer.group]]\nparameters = [\"h.*.attn.*.weight\", \"h.*.mlp.*.weight\"]\nplugin = \"" + optimizer +
+         "\"\nperiod = 2\n" + options;
 }
 
-const char* const kByHeads = "split = [\"heads\"]\n";
+std::vector<StackRow> rows(const std::string& optimizer) {
+  const std::string whole = group_of(optimizer);
+  const std::string by_heads = group_of(optimizer, "split = [\"heads\"]\n");
+  return {{"alone", whole, 1},
+          {"alone_by_heads", by_heads, 1},
+          {"ddp", table("ddp", 2) + whole, 2},
+          {"zero_1", table("zero", 4, "stage = 1\n") + whole, 4},
+          {"zero_2", table("zero", 2, "stage = 2\n") + whole, 2},
+          {"zero_3", table("zero", 3, "stage = 3\n") + whole, 3, 6},
+          {"offloaded", table("zero", 2, "stage = 3\noffload_optimizer = \"host\"\n") + whole, 2},
+          {"tensor", table("tensor", 2) + whole, 2},
+          {"tensor_by_heads", table("tensor", 2) + by_heads, 2},
+          {"pipeline", table("pipeline", 2) + whole, 2},
+          {"zero_and_tensor", table("zero", 2, "stage = 3\n") + table("tensor", 2) + whole, 4},
+          {"zero_and_tensor_by_heads", table("zero", 2, "stage = 2\n") + table("tensor", 2) + by_heads, 4}};
+}
 
-class ShampooStack : public ::testing::TestWithParam<StackRow> {};
+class PreconditionedStack : public ::testing::TestWithParam<StackRow> {};
 
-TEST_P(ShampooStack, TrainsAsOneRank) { expect_trains_as_one_rank(GetParam()); }
+TEST_P(PreconditionedStack, TrainsAsOneRank) { expect_trains_as_one_rank(GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(
-    Rows, ShampooStack,
-    ::testing::Values(StackRow{"alone", shampoo(), 1}, StackRow{"alone_by_heads", shampoo(kByHeads), 1},
-                      StackRow{"ddp", table("ddp", 2) + shampoo(), 2},
-                      StackRow{"zero_1", table("zero", 4, "stage = 1\n") + shampoo(), 4},
-                      StackRow{"zero_2", table("zero", 2, "stage = 2\n") + shampoo(), 2},
-                      StackRow{"zero_3", table("zero", 3, "stage = 3\n") + shampoo(), 3, 6},
-                      StackRow{"offloaded", table("zero", 2, "stage = 3\noffload_optimizer = \"host\"\n") + shampoo(),
-                               2},
-                      StackRow{"tensor", table("tensor", 2) + shampoo(), 2},
-                      StackRow{"tensor_by_heads", table("tensor", 2) + shampoo(kByHeads), 2},
-                      StackRow{"pipeline", table("pipeline", 2) + shampoo(), 2},
-                      StackRow{"zero_and_tensor", table("zero", 2, "stage = 3\n") + table("tensor", 2) + shampoo(), 4},
-                      StackRow{"zero_and_tensor_by_heads",
-                               table("zero", 2, "stage = 2\n") + table("tensor", 2) + shampoo(kByHeads), 4}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Shampoo, PreconditionedStack, ::testing::ValuesIn(rows("shampoo")),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Soap, PreconditionedStack, ::testing::ValuesIn(rows("soap")),
+                         [](const auto& info) { return info.param.name; });
 
 const StoredParameter& parameter_of(const Program& program, const std::string& name) {
   return *std::find_if(program.parameters.begin(), program.parameters.end(),
                        [&](const StoredParameter& each) { return each.name == name; });
 }
 
-TEST(ShampooProgram, OneRankHasTheStatesOfAMatrix) {
-  const host::Compiled compiled = compile_training(small_gpt2(table("zero", 4, "stage = 1\n") + shampoo(), 8, 2));
+TEST(PreconditionedProgram, OneRankHasTheStatesOfAMatrix) {
+  const host::Compiled compiled =
+      compile_training(small_gpt2(table("zero", 4, "stage = 1\n") + group_of("shampoo"), 8, 2));
   const Program& program = compiled.program(0);
   for (const char* state : {"input_factor", "input_root", "output_factor", "output_root", "momentum"}) {
     std::set<BufferId> buffers;
@@ -69,8 +74,8 @@ TEST(ShampooProgram, OneRankHasTheStatesOfAMatrix) {
   }
 }
 
-TEST(ShampooProgram, ComputesRootsInEverySecondStepOnly) {
-  const host::Compiled compiled = compile_training(small_gpt2(shampoo(), 8, 2));
+TEST(PreconditionedProgram, ComputesRootsInEverySecondStepOnly) {
+  const host::Compiled compiled = compile_training(small_gpt2(group_of("shampoo"), 8, 2));
   int roots = 0;
   for (const Task& task : compiled.program(0).tasks) {
     for (const Instruction& each : task.instructions) {
@@ -92,7 +97,7 @@ struct EvaluationRecorder : host::RunRecorder {
   std::vector<double> losses;
 };
 
-class ShampooRun : public ::testing::Test {
+class PreconditionedRun : public ::testing::TestWithParam<std::string> {
  protected:
   /// `stop_after`: 0 for a run that ends by itself.
   EvaluationRecorder run(const std::string& strategies, std::uint64_t stop_after,
@@ -102,7 +107,8 @@ class ShampooRun : public ::testing::Test {
             host::test::small_configuration(folder_), "small.toml",
             {"strategy=[" + strategies + "]", "device.plugin=reference", "run.eval_every=2", "run.eval_batches=2",
              "batch.global=12", "optimizer.schedule={kind=\"constant\"}",
-             R"(optimizer.group=[{parameters=["h.*.attn.*.weight", "h.*.mlp.*.weight"], plugin="shampoo", period=3}])"}),
+             R"(optimizer.group=[{parameters=["h.*.attn.*.weight", "h.*.mlp.*.weight"], period=3, plugin=")" +
+                 GetParam() + "\"}]"}),
         plugins_);
     const host::DataSource source = setup.open_data();
     EvaluationRecorder recorder(stop_after);
@@ -116,13 +122,13 @@ class ShampooRun : public ::testing::Test {
   int runs_ = 0;
 };
 
-TEST_F(ShampooRun, ContinuesOnAnotherStack) {
+TEST_P(PreconditionedRun, ContinuesOnAnotherStack) {
   const std::vector<std::string> stacks = {"", R"({plugin="zero", size=3, stage=2})",
                                            R"({plugin="zero", size=2, stage=3}, {plugin="tensor", size=2})",
                                            R"({plugin="pipeline", size=2})"};
   const std::vector<double> whole = run("", 0).losses;
   for (std::size_t i = 0; i < stacks.size(); ++i) {
-    // The roots of step 3 are in the checkpoint of step 4.
+    // The roots or bases of step 3 are in the checkpoint of step 4.
     const EvaluationRecorder first = run(stacks[i], 4);
     const std::string& other = stacks[(i + 1) % stacks.size()];
     const std::vector<double> second = run(other, 0, first.last_checkpoint()).losses;
@@ -132,6 +138,8 @@ TEST_F(ShampooRun, ContinuesOnAnotherStack) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, PreconditionedRun, ::testing::Values("shampoo", "soap"));
 
 }  // namespace
 }  // namespace strata::testing
