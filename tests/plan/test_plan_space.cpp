@@ -57,9 +57,7 @@ TEST_F(Plans, UseAllDevicesAndKeepTheStrategiesThatNobodyProposes) {
   EXPECT_GT(texts.size(), 50U);
 }
 
-/// The batch norms of this ResNet have the statistics of 8 samples, on two replicas or any other number.
-TEST_F(Plans, KeepTheSamplesOfBatchNorms) {
-  host::RunConfiguration configuration = host::parse_configuration(R"(
+constexpr const char* kResNet = R"(
 [model]
 plugin = "resnet"
 layers = [1, 1]
@@ -68,6 +66,26 @@ image = 32
 [data]
 plugin = "images"
 paths = ["none"]
+)";
+constexpr const char* kMixture = R"(
+[data]
+plugin = "text"
+path = "none"
+tokenizer = "bytes"
+[model]
+plugin = "mixture"
+layers = 2
+heads = 2
+embed = 16
+experts = 4
+context = 16
+)";
+
+/// The batch norms of the ResNet and the means of the mixture's loss are those of 8 samples, on two replicas or any
+/// other number. Other losses of a mixture, and its metrics, leave the samples free.
+TEST_F(Plans, KeepTheSamplesThatResultsDependOn) {
+  const auto joint_samples = [&](const std::string& model) {
+    const PlanSpace plans(host::parse_configuration(model + R"(
 [batch]
 global = 16
 micro = 4
@@ -75,16 +93,24 @@ micro = 4
 plugin = "ddp"
 size = 2
 )",
-                                                                   "plan.toml");
-  const PlanSpace plans(std::move(configuration), registry_, cluster_, 256, {});
-  std::set<std::int64_t> micro_batches;
-  for (const PlanChoice& choice : all_choices(plans)) {
-    EXPECT_EQ(plans.micro_batches(choice).size(), 1U) << plans.text(choice);
-    const host::RunSetup setup = host::prepare(plans.configuration(choice), registry_);
-    EXPECT_EQ(choice.micro_batch * setup.stack.replicas, 8) << plans.text(choice);
-    micro_batches.insert(choice.micro_batch);
-  }
-  EXPECT_GT(micro_batches.size(), 1U);
+                                                    "plan.toml"),
+                          registry_, cluster_, 256, {});
+    std::set<std::int64_t> joint;
+    std::set<std::int64_t> micro_batches;
+    for (const PlanChoice& choice : all_choices(plans)) {
+      for (const std::int64_t size : plans.micro_batches(choice)) {
+        joint.insert(size * plans.replicas(choice));
+        micro_batches.insert(size);
+      }
+    }
+    EXPECT_GT(micro_batches.size(), 1U);
+    return joint;
+  };
+  const std::set<std::int64_t> kept{8};
+  EXPECT_EQ(joint_samples(kResNet), kept);
+  EXPECT_EQ(joint_samples(std::string(kMixture) + "switch_loss = 0.01\n"), kept);
+  EXPECT_GT(joint_samples(std::string(kMixture) + "balance_loss = 0.01\nz_loss = 0.01\nbalance_bias = 0.01\n").size(),
+            1U);
 }
 
 /// Two workers that train apart stay, and the plans are for the four ranks that each of them has.
