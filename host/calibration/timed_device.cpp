@@ -51,7 +51,7 @@ class TimedKernel final : public Kernel {
   int launches_;
 };
 
-void describe(std::ostream& text, const std::vector<OperandDescription>& operands) {
+void describe_operands(std::ostream& text, const std::vector<OperandDescription>& operands) {
   for (const OperandDescription& operand : operands) {
     text << ' ' << to_string(operand.dtype);
     for (std::size_t i = 0; i < operand.shape.size(); ++i) text << ' ' << operand.dims[i] << '=' << operand.shape[i];
@@ -63,9 +63,9 @@ void describe(std::ostream& text, const std::vector<OperandDescription>& operand
 std::string kernel_key(const OpInstance& instance) {
   std::ostringstream text;
   text << instance.op << ' ' << to_string(instance.attributes) << (instance.accumulate ? " +=" : "");
-  describe(text, instance.operands);
+  describe_operands(text, instance.operands);
   text << " ->";
-  describe(text, instance.results);
+  describe_operands(text, instance.results);
   return text.str();
 }
 

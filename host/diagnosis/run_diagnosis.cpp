@@ -15,15 +15,15 @@ using WatchClock = std::chrono::steady_clock;
 using WatchSeconds = std::chrono::duration<double>;
 
 /// Longest time between two looks, so that requests are answered soon.
-constexpr double kLongestPause = 1;
+constexpr double kLongestBetweenLooks = 1;
 /// Time in which other processes answer a request for records, in looks of this length.
-constexpr double kAnswer = 3 * kLongestPause;
+constexpr double kAnswer = 3 * kLongestBetweenLooks;
 /// Oldest record that says what a rank does now.
 constexpr std::chrono::seconds kRecent{10};
 
 /// Time between two looks, short enough for all times after which something is done.
 double pause_of(const DiagnosisSettings& settings) {
-  double pause = kLongestPause;
+  double pause = kLongestBetweenLooks;
   for (const double time : {settings.interval, settings.stop_grace}) {
     if (time > 0) pause = std::min(pause, time / 4);
   }

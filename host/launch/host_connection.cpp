@@ -18,13 +18,12 @@ namespace strata::host {
 namespace {
 
 using nlohmann::json;
-using std::chrono::milliseconds;
 
 constexpr std::chrono::seconds kConnectLimit{30};
 constexpr int kTickMilliseconds = 1000;
 constexpr std::size_t kKeptLines = 3;
 /// How long ssh may take to end after its output has.
-constexpr milliseconds kEndLimit{3000};
+constexpr std::chrono::milliseconds kEndLimit{3000};
 /// Exit code of a shell that does not find a program.
 constexpr int kNotFound = 127;
 
@@ -171,7 +170,7 @@ std::optional<int> HostConnection::wait_for_agent() {
   int status = 0;
   while (::waitpid(process_, &status, WNOHANG) != process_) {
     if (std::chrono::steady_clock::now() > limit) return std::nullopt;
-    std::this_thread::sleep_for(milliseconds(5));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   process_ = -1;
   return status;

@@ -29,7 +29,7 @@ struct Source {
 };
 
 /// All that must be equal in alike blocks.
-struct Shape {
+struct BlockShape {
   std::vector<std::string> ops;
   std::vector<Phase> phases;
   std::vector<Attributes> attributes;
@@ -39,7 +39,7 @@ struct Shape {
   /// Roles of the parameters that only this block reads.
   std::vector<ParameterRole> roles;
 
-  bool operator==(const Shape&) const = default;
+  bool operator==(const BlockShape&) const = default;
 };
 
 class BlockShapes {
@@ -58,12 +58,12 @@ class BlockShapes {
   }
 
   /// By block.
-  [[nodiscard]] std::vector<Shape> shapes() const {
-    std::vector<Shape> shapes(static_cast<std::size_t>(graph_.block_count()));
+  [[nodiscard]] std::vector<BlockShape> shapes() const {
+    std::vector<BlockShape> shapes(static_cast<std::size_t>(graph_.block_count()));
     std::map<Value, int> order;  // of a block's own parameters
     for (const Node& node : graph_.nodes()) {
       if (node.block < 0) continue;
-      Shape& shape = shapes[static_cast<std::size_t>(node.block)];
+      BlockShape& shape = shapes[static_cast<std::size_t>(node.block)];
       shape.ops.push_back(node.op);
       shape.phases.push_back(node.phase);
       shape.attributes.push_back(node.attributes);
@@ -86,7 +86,7 @@ class BlockShapes {
   }
 
  private:
-  Source source(const Value& operand, int block, Shape& shape, std::map<Value, int>& order) const {
+  Source source(const Value& operand, int block, BlockShape& shape, std::map<Value, int>& order) const {
     const Node& node = graph_.node(operand.node);
     Source source{Source::Kind::shared, operand.node, operand.result, graph_.type(operand),
                   filter_answers(rules_, graph_, operand)};
@@ -125,7 +125,7 @@ std::vector<const Node*> nodes_of(const Graph& graph, int block) {
 
 AlikeBlocks find_alike_blocks(const Graph& graph, const OpRegistry& registry, const std::vector<Rule>& rules) {
   const BlockShapes blocks(graph, registry, rules);
-  const std::vector<Shape> shapes = blocks.shapes();
+  const std::vector<BlockShape> shapes = blocks.shapes();
   AlikeBlocks longest;
   for (std::size_t first = 0; first < shapes.size();) {
     std::size_t end = first + 1;
@@ -141,8 +141,8 @@ AlikeBlocks find_alike_blocks(const Graph& graph, const OpRegistry& registry, co
 }
 
 bool tell_apart_alike_blocks(const Graph& graph, const OpRegistry& registry, const std::vector<Rule>& rules) {
-  const std::vector<Shape> plain = BlockShapes(graph, registry, {}).shapes();
-  const std::vector<Shape> filtered = BlockShapes(graph, registry, rules).shapes();
+  const std::vector<BlockShape> plain = BlockShapes(graph, registry, {}).shapes();
+  const std::vector<BlockShape> filtered = BlockShapes(graph, registry, rules).shapes();
   for (std::size_t i = 1; i < plain.size(); ++i) {
     if (plain[i] == plain[i - 1] && filtered[i] != filtered[i - 1]) return true;
   }

@@ -84,8 +84,8 @@ expect() {
   ! cmp -s "sdk/include/strata/$3" "$work/headers/strata/$3" || fail "prove: the edit '$2' does not fit $3 any more"
   interface "$work/headers" edited
   verdict=same
-  compare "$work/original.xml" "$work/edited.xml" >"$work/difference.txt" || verdict=different
-  [ "$verdict" = "$1" ] || { cat "$work/difference.txt"; fail "prove: $2: found $verdict; expected $1"; }
+  compare "$work/original.xml" "$work/edited.xml" >"$work/edit.txt" || verdict=different
+  [ "$verdict" = "$1" ] || { cat "$work/edit.txt"; fail "prove: $2: found $verdict; expected $1"; }
   echo "abi: $2: $verdict"
 }
 

@@ -27,9 +27,9 @@ bool is_shared_state(const Buffer& buffer) {
 }
 
 /// Plans for `program`, in which every `slots` micro-batches use the memory of those before.
-class Planner {
+class MemoryPlanner {
  public:
-  Planner(const Program& program, const SharedMemory& shared, int slots, PackingEffort effort)
+  MemoryPlanner(const Program& program, const SharedMemory& shared, int slots, PackingEffort effort)
       : program_(program),
         shared_(shared),
         slots_(slots),
@@ -214,14 +214,14 @@ MemoryPlan plan_memory(const Program& program, const SharedMemory& shared, Packi
   int slots = 1;
   while (const int superfluous = superfluous_micro_batches({&program}, slots)) {
     const Program shorter = shortened(program, superfluous);
-    Planner planner(shorter, shared, slots, effort);
+    MemoryPlanner planner(shorter, shared, slots, effort);
     const int enough = planner.enough_slots();
     if (enough == slots) {
       const MemoryPlan plan = planner.run();
       // More slots are more freedom for the packing, which finds a smaller arena in some cases.
       const int left_out = superfluous_micro_batches({&program}, 2 * slots);
       if (left_out == 0 || effort != PackingEffort::best) return plan;
-      MemoryPlan other = Planner(shortened(program, left_out), shared, 2 * slots, effort).run();
+      MemoryPlan other = MemoryPlanner(shortened(program, left_out), shared, 2 * slots, effort).run();
       return other.arena_bytes < plan.arena_bytes ? other : plan;
     }
     if (enough == shorter.micro_batches) break;
@@ -233,7 +233,7 @@ MemoryPlan plan_memory(const Program& program, const SharedMemory& shared, Packi
                              " micro-batches until the step ends; accepted: at most " +
                              std::to_string(kMostMicroBatchesAtOnce) + ", with a larger batch.micro");
   }
-  return Planner(program, shared, program.micro_batches, effort).run();
+  return MemoryPlanner(program, shared, program.micro_batches, effort).run();
 }
 
 SharedMemory shared_memory(const Program& program, const MemoryPlan& plan) {

@@ -11,10 +11,10 @@ namespace strata::host {
 namespace {
 
 /// The ConversionContext that the host passes to a strategy. It collects the replacing instructions.
-class Replacement final : public ConversionContext {
+class CollectiveReplacement final : public ConversionContext {
  public:
-  Replacement(ProgramBuilder& builder, const Instruction& collective, const PlannedCollective& planned,
-              const NamedStrategy& claimant)
+  CollectiveReplacement(ProgramBuilder& builder, const Instruction& collective, const PlannedCollective& planned,
+                        const NamedStrategy& claimant)
       : builder_(builder), collective_(collective), planned_(planned), claimant_(claimant) {}
 
   [[nodiscard]] const Mesh& mesh() const override { return builder_.mesh(); }
@@ -48,7 +48,7 @@ class Replacement final : public ConversionContext {
   const NamedStrategy& claimant_;
 };
 
-void require_conversion(const Replacement& made) {
+void require_conversion(const CollectiveReplacement& made) {
   const auto writes_output = [&](const Instruction& each) {
     return std::find(each.outputs.begin(), each.outputs.end(), made.output()) != each.outputs.end();
   };
@@ -131,7 +131,7 @@ class Converter {
     const auto claim = find_claim(strategies_, "convert", "the collective '" + instruction.name + "'",
                                   [&](const NamedStrategy& each) { return each.strategy->convert(planned); });
     if (!claim) return {std::move(instruction)};
-    Replacement replacement(builder_, instruction, planned, *claim->claimant);
+    CollectiveReplacement replacement(builder_, instruction, planned, *claim->claimant);
     claim->claimant->ask("convert", [&](const Strategy& /*strategy*/) { claim->decision(replacement); });
     require_conversion(replacement);
     converted_by_.insert(claim->claimant->name);
