@@ -113,8 +113,8 @@ PreparedKernel prepare_column_convolution(const OpInstance& op, ConvolutionPass 
 PreparedKernel prepare_window_convolution(const OpInstance& op, ConvolutionPass pass,
                                           const CudaEnvironment& environment);
 
-/// True if prepare_window_convolution() can compute it: in 16 bits, where the channels that are summed up are multiples
-/// of 8.
+/// True if prepare_window_convolution() can compute it: in 16 bits, to results of the same type or f32, where the
+/// channels that are summed up are multiples of 8.
 bool takes_window_convolution(const OpInstance& op, ConvolutionPass pass);
 
 }  // namespace strata::cuda

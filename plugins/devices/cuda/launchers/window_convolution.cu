@@ -101,8 +101,9 @@ class WindowConvolution {
     if (weights_) weights_(arguments.stream, arguments.operands[1], workspace_at<T>(arguments, w_));
     chunks_.for_each([&](const Copies& chunk, std::int64_t first) {
       const std::size_t dy = pass_ == ConvolutionPass::weight_gradient ? 1 : 0;
-      if (chunk.x)
+      if (chunk.x) {
         chunk.x(arguments.stream, in<T>(arguments, 0) + first * of_.x_elements(), workspace_at<T>(arguments, x_));
+      }
       if (chunk.dy) {
         chunk.dy(arguments.stream, in<T>(arguments, dy) + first * of_.y_elements(), workspace_at<T>(arguments, dy_));
       }
@@ -147,7 +148,7 @@ class WindowConvolution {
     const bool is_forward = pass_ == ConvolutionPass::forward;
     const std::int64_t rows = is_forward ? of_.out_channels : of_.windows.channels;
     const std::int64_t count = images * windows.positions();
-    with_element(result_, [&]<class R>() {
+    const auto multiply_to = [&]<class R>() {
       R* result = out<R>(arguments, 0) + first * (is_forward ? of_.y_elements() : of_.x_elements());
       // A run of results may have neither an end of an image nor gaps.
       const bool in_runs = windows.positions() == windows.result_pixels() &&
@@ -159,7 +160,9 @@ class WindowConvolution {
                static_cast<int>(rows), workspace_at<T>(arguments, is_forward ? x_ : dy_),
                workspace_at<T>(arguments, w_), result, in_runs, accumulate_);
       });
-    });
+    };
+    if (result_ == DType::f32) return multiply_to.template operator()<float>();
+    multiply_to.template operator()<T>();
   }
 
   void prepare_weights() {
@@ -265,6 +268,8 @@ PreparedKernel prepare_window_convolution(const OpInstance& op, ConvolutionPass 
 bool takes_window_convolution(const OpInstance& op, ConvolutionPass pass) {
   const Convolution of = convolution_of(op, pass);
   if (size_of(of.type) != 2) return false;
+  const DType result = op.results[0].dtype;
+  if (pass != ConvolutionPass::weight_gradient && result != of.type && result != DType::f32) return false;
   const bool takes_x = pass == ConvolutionPass::input_gradient || of.windows.channels % kChannels == 0;
   const bool takes_dy = pass == ConvolutionPass::forward || of.out_channels % kChannels == 0;
   return takes_x && takes_dy;
