@@ -28,7 +28,7 @@ MODELS = {
     "gpt2": 'plugin = "gpt2"\nlayers = 12\nheads = 12\nembed = 768\ncontext = 1024\nvocab = 50304\ndropout = 0.0\n',
     "llama": 'plugin = "llama"\nlayers = 12\nheads = 12\nkv_heads = 4\nembed = 768\nffn = 2048\ncontext = 1024\n'
              'vocab = 50304\ntied = "yes"\n',
-    "t5": 'plugin = "t5"\nsize = "t5-small"\ncontext = 512\ntarget_context = 128\nvocab = 50304\ndropout = 0.0\n',
+    "t5": 'plugin = "t5"\nsize = "t5-small"\ncontext = 512\ntarget_context = 1024\nvocab = 50304\ndropout = 0.0\n',
 }
 # The plugin of the data, and its own options.
 DATA = {
