@@ -1,13 +1,11 @@
 # strata_add_test([ONCE | UNSANITIZED] NAME <name> SOURCES <file>... [LIBRARIES <target>...] [DEPENDS <target>...]
-#                 [DEFINITIONS <definition>...] [THREADS <filter>] [COST <seconds>] [SHARDS <count>]
-#                 [ADDRESS_SANITIZED <count>] [TIMEOUT <seconds>])
+#                 [DEFINITIONS <definition>...] [THREADS <filter>] [COST <seconds>] [SHARDS <count>] [TIMEOUT <seconds>])
 #
 # A GoogleTest program, registered with ctest as one test, or as SHARDS tests that each run a part of it, so that a long
 # one keeps all cores busy. It finds what it loads and starts, which DEPENDS names, with the functions of
 # tests/build_paths.hpp. THREADS: these of its tests are about threads that work together, as GoogleTest's filter; the
 # thread sanitizer runs them and no others. COST: about how many seconds one of the ctest tests takes; the longest begin
-# first. ADDRESS_SANITIZED: of so many of its tests the address sanitizer runs one, because the others are rows of the same
-# code. ONCE: the results do not depend on how the code is optimised, so STRATA_TESTS_ONCE leaves the test out of a build
+# first. ONCE: the results do not depend on how the code is optimised, so STRATA_TESTS_ONCE leaves the test out of a build
 # without sanitizer. UNSANITIZED: sanitized builds leave the test out, in which it would take minutes.
 #
 # One program for an area of tests, since what its files include and instantiate is compiled once for all of them.
@@ -30,7 +28,7 @@ set(STRATA_UNOPTIMISED -O0 -U_FORTIFY_SOURCE)
 option(STRATA_TESTS_ONCE "Without sanitizer, leave out tests of which one run is enough, because a sanitized build runs them" OFF)
 
 function(strata_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 test "ONCE;UNSANITIZED" "NAME;TIMEOUT;COST;SHARDS;THREADS;ADDRESS_SANITIZED" "SOURCES;LIBRARIES;DEPENDS;DEFINITIONS")
+  cmake_parse_arguments(PARSE_ARGV 0 test "ONCE;UNSANITIZED" "NAME;TIMEOUT;COST;SHARDS;THREADS" "SOURCES;LIBRARIES;DEPENDS;DEFINITIONS")
   if(NOT test_NAME OR NOT test_SOURCES)
     message(FATAL_ERROR "strata_add_test: NAME and SOURCES are required")
   endif()
@@ -73,10 +71,6 @@ function(strata_add_test)
     set(test_SHARDS 1)
   endif()
   math(EXPR last_shard "${test_SHARDS} - 1")
-  set(shards ${test_SHARDS})
-  if(test_ADDRESS_SANITIZED AND STRATA_SANITIZE MATCHES "address")
-    math(EXPR shards "${test_SHARDS} * ${test_ADDRESS_SANITIZED}")
-  endif()
   foreach(shard RANGE ${last_shard})
     set(name ${test_NAME})
     if(test_SHARDS GREATER 1)
@@ -87,6 +81,6 @@ function(strata_add_test)
     set_tests_properties(${name} PROPERTIES TIMEOUT ${test_TIMEOUT} COST ${test_COST}
       # A filter that matches no test is a mistake.
       FAIL_REGULAR_EXPRESSION "Running 0 tests"
-      ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard};${STRATA_TEST_ENVIRONMENT}")
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${test_SHARDS};GTEST_SHARD_INDEX=${shard};${STRATA_TEST_ENVIRONMENT}")
   endforeach()
 endfunction()
