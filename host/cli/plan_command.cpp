@@ -12,6 +12,7 @@
 #include "checkpoint/checkpoint_store.hpp"
 #include "cli/command_arguments.hpp"
 #include "cli/commands.hpp"
+#include "cluster/cluster_file.hpp"
 #include "files/file_io.hpp"
 #include "files/json.hpp"
 #include "files/progress_bar.hpp"
@@ -213,14 +214,11 @@ int plan(const PlanArguments& given, CommandContext& context) {
     for (const EvaluatedPlan& each : best.plans) {
       if (shown.size() < kShownPlans && each.works()) shown.push_back(to_json(space, each));
     }
-    const std::optional<int> nodes = arguments.target.nodes;
-    ordered_json report = {
-        {"cluster", target.cluster->name},
-        {"target",
-         {{"cluster", arguments.target.cluster}, {"nodes", nodes ? ordered_json(*nodes) : ordered_json(nullptr)}}},
-        {"devices", space.devices()},
-        {"tried", best.plans.size()},
-        {"plans", shown}};
+    ordered_json report = {{"cluster", target.cluster->name},
+                           {"cluster_file", to_toml(*target.cluster)},
+                           {"devices", space.devices()},
+                           {"tried", best.plans.size()},
+                           {"plans", shown}};
     if (arguments.refine) report["refined"] = to_json(space, refined.plan);
     write_json(context.out, report);
   } else {

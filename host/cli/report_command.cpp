@@ -260,15 +260,10 @@ std::string report_plans(const ReportArguments& arguments, const json& document,
   for (const JsonValue& plan : plans) rows.push_back(plan_row(plan));
   page.table({"plan", "step", "tokens/s", "MFU", "memory", "bubble", "bound by"}, rows);
   page.paragraph("The figures below are of the first plan.");
-  const RunConfiguration configuration =
-      parse_configuration(plans.front().at("configuration").string(), arguments.source);
-  TargetArguments target = arguments.target;
-  if (target.cluster.empty()) {
-    const JsonValue planned = value.at("target");
-    target.cluster = planned.at("cluster").string();
-    if (const auto nodes = planned.find("nodes"); nodes && !target.nodes) target.nodes = nodes->integer<int>();
-  }
-  const auto predicted = add_programs(page, configuration, target.find(configuration), context);
+  // A plan has no table [cluster] of its own.
+  const RunConfiguration configuration = parse_configuration(
+      plans.front().at("configuration").string() + '\n' + value.at("cluster_file").string(), arguments.source);
+  const auto predicted = add_programs(page, configuration, arguments.target.find(configuration), context);
   if (predicted) {
     page.section("Prediction");
     add_prediction(page, *predicted);

@@ -143,18 +143,21 @@ class ReportTest(unittest.TestCase):
 
     def test_plans_are_compared(self):
         config = self.strata.folder / "run.toml"
-        printed = self.strata.run("plan", config, "--cluster", "dgx-h100", "--nodes", "2", "--vocab", "64", "--json")
-        self.assertEqual(printed.returncode, 0, printed.stderr)
-        plans = self.strata.folder / "plans.json"
-        plans.write_text(printed.stdout)
-        result = self.strata.run("report", plans, self.strata.folder / "plans.html", "--vocab", "64")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        page = Page(self.strata.folder / "plans.html")
-        rows = page.rows()
-        for plan in json.loads(printed.stdout)["plans"]:
-            self.assertEqual(rows[plan["plan"]][0], f"{1000 * plan['step_seconds']:.3f} ms")
-            self.assertEqual(rows[plan["plan"]][-1], plan["bound"])
-        self.assertEqual(list(page.figures())[:2], ["memory", "timeline"])
+        with_cluster = self.strata.folder / "with-cluster.toml"
+        with_cluster.write_text(config.read_text() + '\n[cluster]\nbased_on = "two-core"\n')
+        for arguments in ([config, "--cluster", "dgx-h100", "--nodes", "2"], [with_cluster]):
+            printed = self.strata.run("plan", *arguments, "--vocab", "64", "--json")
+            self.assertEqual(printed.returncode, 0, printed.stderr)
+            plans = self.strata.folder / "plans.json"
+            plans.write_text(printed.stdout)
+            result = self.strata.run("report", plans, self.strata.folder / "plans.html", "--vocab", "64")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            page = Page(self.strata.folder / "plans.html")
+            rows = page.rows()
+            for plan in json.loads(printed.stdout)["plans"]:
+                self.assertEqual(rows[plan["plan"]][0], f"{1000 * plan['step_seconds']:.3f} ms")
+                self.assertEqual(rows[plan["plan"]][-1], plan["bound"])
+            self.assertEqual(list(page.figures())[:2], ["memory", "timeline"])
 
     def test_other_files_are_refused(self):
         other = self.strata.folder / "other.json"
