@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "shared/dot.hpp"
 #include "shared/square_matrix_op.hpp"
 #include "strata/reference_kernel.hpp"
 #include "strata/update_kernel.hpp"
@@ -13,6 +14,7 @@
 namespace soap {
 
 using namespace strata;
+using plugins::dot;
 using preconditioned::side_of;
 using preconditioned::SquareMatrixOp;
 
@@ -66,21 +68,6 @@ PreparedKernel prepare_direction(const OpInstance& op, const KernelEnvironment& 
       for (std::int64_t i = begin; i < end; ++i) y[i] = quotient(m[i], v[i]);
     });
   }};
-}
-
-/// x · y, summed in lanes that become a vector.
-template <class T>
-T dot(const T* x, const T* y, std::int64_t size) {
-  constexpr std::int64_t kLanes = 16;
-  T lanes[kLanes] = {};
-  std::int64_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) {
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += x[i + lane] * y[i + lane];
-  }
-  for (; i < size; ++i) lanes[0] += x[i] * y[i];
-  T sum = 0;
-  for (const T lane : lanes) sum += lane;
-  return sum;
 }
 
 /// Makes rows begin to end of a matrix orthogonal to the row `unit`.

@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "compress.hpp"
+#include "shared/dot.hpp"
 #include "strata/matrix_piece.hpp"
 
 namespace compress {
+
+using strata::plugins::dot;
 
 // The arithmetic of PowerSGD on a piece of a matrix, for kernels of any precision. A factor has `rank` columns, one
 // after another.
@@ -28,21 +31,6 @@ inline Side column_side(const strata::MatrixPiece& piece) { return {piece.column
 
 inline bool is_on(const Side& side, std::int64_t index) {
   return index >= side.begin && index < side.begin + side.size;
-}
-
-/// A sum of products in lanes, so that the compiler can use vectors.
-template <class T>
-T dot(const T* a, const T* b, std::int64_t count) {
-  constexpr std::int64_t kLanes = 16;
-  T lanes[kLanes] = {};
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += a[i + lane] * b[i + lane];
-  }
-  T sum = 0;
-  for (; i < count; ++i) sum += a[i] * b[i];
-  for (const T lane : lanes) sum += lane;
-  return sum;
 }
 
 /// Adds, to a factor of the side `to`, the product of the runs [begin, end) of the matrix with a factor `other` of the
