@@ -168,17 +168,17 @@ class Calibration {
   }
 
   void measure_samples(int busy, const SamplePrecision& precision, double until) {
-    double least = 0;  // seconds that the last size took besides its steps
+    double overhead = 0;  // seconds that the last size took besides its steps
     double rate = std::numeric_limits<double>::infinity();
     for (const SampleSizes& sizes : sample_sizes()) {
       const double flops = (KernelPoints::kLeastSteps + 1) * sizes.step_flops();
-      if (passed() + least + flops / rate > until) return;
+      if (passed() + overhead + flops / rate > until) return;
       report("kernels in " + precision.name + ", width " + std::to_string(sizes.width()), busy);
       const double begin = passed();
       const std::optional<double> step = measure_sample(sizes, precision, busy);
       if (!step) return;
       rate = sizes.step_flops() / *step;
-      least = std::max(0.0, passed() - begin - flops / rate);
+      overhead = std::max(0.0, passed() - begin - flops / rate);
     }
   }
 

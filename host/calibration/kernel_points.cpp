@@ -25,7 +25,7 @@ struct RankTimes {
   std::mutex mutex;
   TimedDevice::Times kernels;
   double gap = std::numeric_limits<double>::max();
-  /// Of a step, with all that times it.
+  /// Seconds of a step, with the launches that are repeated to time them.
   double step = 0;
 };
 

@@ -124,7 +124,7 @@ struct MatrixTile {
     return multiply(LeftLines<kLeft>(left), RightLines<kRight>(right), depth, rows, columns);
   }
 
-  /// The same of other operands, which have Stages and a function load().
+  /// The same for operands of other classes, which derive from Stages and have a function load().
   template <class Left, class Right>
   static __device__ __forceinline__ const V* multiply(Left left, Right right, int depth, int rows, int columns) {
     T* stages = dynamic_shared<T>();

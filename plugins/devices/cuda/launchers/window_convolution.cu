@@ -36,8 +36,8 @@ WindowAxis forward_axis(int size, int result_size, int window, int stride, int p
           .result_size = result_size};
 }
 
-/// Windows of dy of which the pixels phase, phase + stride, ... of dx are sums. Pixel p of dx is read by the window w
-/// at its element p + padding - w · stride.
+/// The windows over dy that make the pixels phase, phase + stride, ... of dx. In the forward pass, window w reads pixel
+/// p of x as its element p + padding - w · stride.
 WindowAxis gradient_axis(int size, int dy_size, int window, int stride, int padding, int phase) {
   const int first_weight = (phase + padding) % stride;
   return {.positions = (size - phase + stride - 1) / stride,
@@ -136,7 +136,7 @@ class WindowConvolution {
     }
   }
 
-  /// Calls function.operator()<Tile>() with a tile that has few rows too many.
+  /// Calls function.operator()<Tile>() with the smallest tile that has all rows, or else the largest tile.
   template <class Function>
   static void with_tile(std::int64_t rows, const Function& function) {
     if (rows <= MatrixTile<T, 64>::kRows) return function.template operator()<MatrixTile<T, 64>>();
