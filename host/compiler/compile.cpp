@@ -145,6 +145,7 @@ std::set<std::string> run_passes(const PlacedModel& model, ProgramBuilder& build
   overlap_in_chunks(builder, registry, model.stack.chunks);
   split_routed_rows(builder, registry, model.stack.chunks);
   mark_routed_rows(builder.program(), registry);
+  start_collectives_early(builder.program(), registry);
   reuse_operands_in_place(builder.program(), registry);
   if (device != nullptr) add_workspaces(builder, *device, model.request.device_origin);
   insert_waits(builder.program());

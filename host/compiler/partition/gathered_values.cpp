@@ -21,19 +21,32 @@ GatheredValues::GatheredValues(ProgramBuilder& builder, const std::vector<Bucket
 
 BufferId GatheredValues::view(std::size_t index, const Buffer& like, const TaskKey& task, int block) {
   const Place& place = places_.at(index);
-  Key key{place.bucket, task, block};
-  const Key forward{place.bucket, {Task::Kind::forward, task.chunk}, block};
-  const bool kept = !buckets_[place.bucket].storage.reshard_after_forward && gathered_.contains(forward);
-  if (kept) key = forward;
+  const bool for_step = training_ && !buckets_[place.bucket].storage.reshard_after_forward;
+  const Key key = for_step ? Key{place.bucket, {Task::Kind::prologue, 0}, -1} : Key{place.bucket, task, block};
   const auto known = views_.find({key, index});
   if (known != views_.end()) return known->second;
   const Buffer shape = like;  // a copy: a gather adds buffers, which moves the original
   const auto whole = gathered_.find(key);
-  const BufferId base = whole != gathered_.end() ? whole->second : gather(place.bucket, task, block);
-  const BufferId view = builder_.add_buffer(shape.name, BufferKind::parameter, shape.dtype, shape.dims, shape.shape);
+  const BufferId base = whole != gathered_.end() ? whole->second
+                        : for_step               ? gather_for_step(place.bucket, key)
+                                                 : gather(place.bucket, task, block);
+  const BufferId view = builder_.add_buffer(shape.name, BufferKind::parameter, shape.dtype, shape.dims, shape.shape,
+                                            builder_.buffer(base).persistent);
   builder_.make_view(view, base, place.offset);
   views_.emplace(std::pair(key, index), view);
   return view;
+}
+
+BufferId GatheredValues::gather_for_step(std::size_t index, const Key& key) {
+  const Bucket& bucket = buckets_[index];
+  std::vector<Instruction>& prologue = builder_.instructions(Task::Kind::prologue);
+  const BufferId piece = fetch(bucket, bucket.name, prologue);
+  const BufferId whole = bucket.pieces == 1 ? piece
+                                            : gather_pieces(builder_, piece, bucket.storage.axes, bucket.elements,
+                                                            bucket.name + " for the step", prologue);
+  builder_.buffer(whole).persistent = true;  // all micro-batches read it
+  gathered_[key] = whole;
+  return whole;
 }
 
 BufferId GatheredValues::gather(std::size_t index, const TaskKey& task, int block) {
@@ -46,7 +59,10 @@ BufferId GatheredValues::gather(std::size_t index, const TaskKey& task, int bloc
   Gather made{task, block, storage.prefetch, {}};
   const auto kept = secondary_.find(forward);
   const bool from_secondary = task.kind != Task::Kind::forward && kept != secondary_.end();
-  const BufferId piece = from_secondary ? kept->second : fetch(bucket, task, block, label);
+  // A transfer starts one block before the gather, so that it overlaps with that block.
+  Gather fetched{task, block, storage.prefetch + (bucket.pieces > 1 && storage.prefetch > 0 ? 1 : 0), {}};
+  const BufferId piece = from_secondary ? kept->second : fetch(bucket, label, fetched.instructions);
+  if (!fetched.instructions.empty()) gathers_.push_back(std::move(fetched));
   const BufferId whole = bucket.pieces == 1
                              ? piece
                              : gather_pieces(builder_, piece, from_secondary ? storage.secondary_axes : storage.axes,
@@ -61,14 +77,11 @@ BufferId GatheredValues::gather(std::size_t index, const TaskKey& task, int bloc
   return whole;
 }
 
-BufferId GatheredValues::fetch(const Bucket& bucket, const TaskKey& task, int block, const std::string& label) {
+BufferId GatheredValues::fetch(const Bucket& bucket, const std::string& label, std::vector<Instruction>& instructions) {
   const Buffer home = builder_.buffer(bucket.values);
   if (home.place == MemoryPlace::device) return bucket.values;
   const BufferId piece = builder_.add_flat(label + " fetched", home.kind, home.dtype, home.elements());
-  // The transfer starts one block before the gather, so that it overlaps with that block.
-  const int ahead = bucket.pieces > 1 && bucket.storage.prefetch > 0 ? 1 : 0;
-  gathers_.push_back(
-      {task, block, bucket.storage.prefetch + ahead, {transfer(bucket.values, piece, label + " to the device")}});
+  instructions.push_back(transfer(bucket.values, piece, label + " to the device"));
   return piece;
 }
 

@@ -13,6 +13,7 @@ namespace strata::host {
 
 /// Gathers parameters that ranks store in pieces (Sharding::values) for each block that uses them. Offloaded pieces are
 /// transferred to the device first. A bucket is gathered once per task and block, ahead of its use, and freed after it.
+/// In training without ParameterStorage::reshard_after_forward it is gathered once, when the step starts.
 class GatheredValues {
  public:
   GatheredValues(ProgramBuilder& builder, const std::vector<Bucket>& buckets, bool training);
@@ -39,9 +40,10 @@ class GatheredValues {
     std::vector<Instruction> instructions;
   };
 
+  BufferId gather_for_step(std::size_t bucket, const Key& key);
   BufferId gather(std::size_t bucket, const TaskKey& task, int block);
-  /// This rank's piece on the device, transferred if it is offloaded.
-  BufferId fetch(const Bucket& bucket, const TaskKey& task, int block, const std::string& label);
+  /// This rank's piece on the device. Appends its transfer if it is offloaded.
+  BufferId fetch(const Bucket& bucket, const std::string& label, std::vector<Instruction>& instructions);
   static void insert(Task& task, const std::vector<const Gather*>& gathers);
 
   ProgramBuilder& builder_;

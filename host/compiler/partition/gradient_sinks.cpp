@@ -1,6 +1,7 @@
 #include "compiler/partition/gradient_sinks.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <utility>
 
@@ -144,24 +145,36 @@ void GradientSinks::add_missing_gradients() {
   }
 }
 
-/// Inserts the reductions. Each is finished where the next one starts, or at the end of the task, so that it overlaps
-/// with the work in between.
+/// Inserts the reductions. As many are in flight as the gradients of one block have bytes, so that they overlap with
+/// the backward pass of the next block. Those of the earliest start are finished first, where another one starts or at
+/// the end of the task.
 void GradientSinks::insert(Task& task, std::map<std::ptrdiff_t, std::vector<Reduction>>& behind) {
+  const auto block_at = [&](std::ptrdiff_t at) { return task.instructions[static_cast<std::size_t>(at)].block; };
+  std::map<int, std::int64_t> bytes_of_block;
+  for (const auto& [at, reductions] : behind) {
+    for (const Reduction& each : reductions) bytes_of_block[block_at(at)] += each.bytes;
+  }
   Insertions insertions;
-  std::vector<Instruction> in_flight;
+  std::deque<Reduction> in_flight;
+  std::int64_t bytes_in_flight = 0;
+  const auto finish_first = [&](std::vector<Instruction>& due) {
+    std::move(in_flight.front().finish.begin(), in_flight.front().finish.end(), std::back_inserter(due));
+    bytes_in_flight -= in_flight.front().bytes;
+    in_flight.pop_front();
+  };
   for (auto& [at, reductions] : behind) {
     std::vector<Instruction>& due = insertions[at];
-    due = std::exchange(in_flight, {});
     for (Reduction& each : reductions) {
+      bytes_in_flight += each.bytes;
+      while (!in_flight.empty() && bytes_in_flight > bytes_of_block[block_at(at)]) finish_first(due);
       for (Instruction& instruction : each.start) {
-        instruction.block = task.instructions[static_cast<std::size_t>(at)].block;
+        instruction.block = block_at(at);
         due.push_back(std::move(instruction));
       }
-      std::move(each.finish.begin(), each.finish.end(), std::back_inserter(in_flight));
+      in_flight.push_back(std::move(each));
     }
   }
-  std::vector<Instruction>& last = insertions[std::ssize(task.instructions) - 1];
-  std::move(in_flight.begin(), in_flight.end(), std::back_inserter(last));
+  while (!in_flight.empty()) finish_first(insertions[std::ssize(task.instructions) - 1]);
   host::insert(task, std::move(insertions));
 }
 
@@ -170,7 +183,7 @@ GradientSinks::Reduction GradientSinks::reduction(const TaskGradientKey& key, co
   const Bucket& bucket = dealt_[index];
   const std::string label = builder_.buffer(gradient.flat).name + " of " + std::string(to_string(task.kind)) + " " +
                             std::to_string(task.chunk);
-  Reduction made;
+  Reduction made{.bytes = builder_.buffer(gradient.flat).bytes()};
   fill_gaps(bucket, gradient, made.start);
   AxisSet remaining = partial;
   const BufferId piece = scatter_gradient(builder_, bucket, gradient.flat, remaining, label, made.start);

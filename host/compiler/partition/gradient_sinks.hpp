@@ -66,8 +66,9 @@ class GradientSinks {
   /// `start` reduce-scatters a task's gradient to this rank's piece. `finish` adds the piece to the step's accumulator.
   /// It waits for `start`, so it is inserted later.
   struct Reduction {
-    std::vector<Instruction> start;
-    std::vector<Instruction> finish;
+    std::int64_t bytes = 0;  ///< of the task's gradient
+    std::vector<Instruction> start = {};
+    std::vector<Instruction> finish = {};
   };
   [[nodiscard]] Reduction reduction(const TaskGradientKey& key, const TaskGradient& gradient);
   static void insert(Task& task, std::map<std::ptrdiff_t, std::vector<Reduction>>& behind);

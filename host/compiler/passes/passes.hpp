@@ -52,6 +52,14 @@ void split_routed_rows(ProgramBuilder& builder, const OpRegistry& registry, cons
 /// because an all_to_all over the same ranks exchanges them for the ops.
 void mark_routed_rows(Program& program, const OpRegistry& registry);
 
+/// Lets collectives of activations start before matrix products on which they do not depend, so that the products hide
+/// them. A collective passes the products before it in its block until they would take as long as the collective on a
+/// current GPU. What the collective depends on moves along, unless it is a product. Example: the backward pass of
+/// tensor parallelism gathers an input again for a weight's gradient. The gather starts before the product that
+/// computes the input's gradient. The reduction of that gradient starts before the product that computes the weight's
+/// gradient.
+void start_collectives_early(Program& program, const OpRegistry& registry);
+
 /// Lets results reuse the memory of operands that no later instruction reads, if the op allows it. An all_reduce always
 /// works in place.
 void reuse_operands_in_place(Program& program, const OpRegistry& registry);

@@ -67,9 +67,10 @@ OptionSchema option_schema() {
           "Reduce each bucket as soon as its gradients are complete, overlapping with the rest of the backward pass."),
       option::integer("prefetch", 1, 0, 1024,
                       "Stage 3: how many blocks ahead of their use parameters start to be gathered."),
-      option::boolean(
-          "reshard_after_forward", true,
-          "Stage 3: free gathered parameters after the forward pass and gather them again for the backward pass."),
+      option::boolean("reshard_after_forward", true,
+                      "Stage 3: free gathered parameters after each block and gather them again for the backward pass; "
+                      "false: gather "
+                      "them once per step."),
       option::integer("hierarchical_partition", 1, 1, 65536,
                       "Stage 3: groups of this many neighbouring ranks (a node) keep a secondary copy of the "
                       "parameters, sharded within the group, from which the backward pass gathers (ZeRO++ hpZ); "

@@ -72,7 +72,8 @@ struct ParameterStorage {
   /// The backward pass gathers from that piece over fewer ranks (ZeRO++ hpZ, Wang et al., 2023). Empty: it gathers from
   /// the storage.
   std::vector<Axis> secondary_axes;
-  /// For Sharding::values: gathered values are freed after the forward pass and gathered again for the backward pass.
+  /// For Sharding::values: gathered values are freed after each block and gathered again for the backward pass. False:
+  /// training gathers them once, when the step starts.
   bool reshard_after_forward = true;
   /// For Sharding::values: how many blocks ahead of their use values start to be gathered.
   int prefetch = 1;
