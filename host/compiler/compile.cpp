@@ -110,9 +110,10 @@ StoredParameters store_parameters(const PlacedModel& model, std::size_t number, 
                                  builder);
 }
 
-/// Emits the step's end, and orders all tasks. \return the trained buckets with a moving average.
-std::vector<Bucket> end_step(const PlacedModel& model, const StoredParameters& parameters,
-                             const PartitionResult& partitioned, const RankClass& rank_class, ProgramBuilder& builder) {
+/// Emits the step's end, and orders all tasks. \return the trained buckets.
+std::vector<TrainedBucket> end_step(const PlacedModel& model, const StoredParameters& parameters,
+                                    const PartitionResult& partitioned, const RankClass& rank_class,
+                                    ProgramBuilder& builder) {
   std::vector<TrainedBucket> buckets;
   enter(model.request.times, "parameters");
   if (model.is_training()) {
@@ -127,11 +128,30 @@ std::vector<Bucket> end_step(const PlacedModel& model, const StoredParameters& p
   order_tasks(builder.program(), model.stages.schedule(rank_class.stage, micro_batches, model.is_training()),
               micro_batches);
   if (model.is_training() && model.stack.buckets.overlap) complete_gradients_early(builder, buckets);
-  std::vector<Bucket> averaged;
-  for (TrainedBucket& each : buckets) {
-    if (model.keeps_average()) averaged.push_back(std::move(each.bucket));
+  return buckets;
+}
+
+/// A bucket of a training step, as an evaluation pass stores it. What the step gathers when it starts, the pass gathers
+/// itself.
+Bucket stored_bucket(Bucket bucket) {
+  if (!bucket.gathers_for_step()) return bucket;
+  bucket.storage.sharding = Sharding::values;
+  bucket.storage.reshard_after_forward = false;
+  bucket.gathered = -1;
+  return bucket;
+}
+
+SharedBuckets shared_buckets(const PlacedModel& model, const std::vector<Bucket>& dealt,
+                             const std::vector<TrainedBucket>& trained) {
+  SharedBuckets shared;
+  for (const Bucket& each : dealt) {
+    if (!each.gathers_for_step()) shared.dealt.push_back(each);
   }
-  return averaged;
+  for (const TrainedBucket& each : trained) {
+    if (each.bucket.gathers_for_step()) shared.dealt.push_back(stored_bucket(each.bucket));
+    if (model.keeps_average()) shared.averaged.push_back(stored_bucket(each.bucket));
+  }
+  return shared;
 }
 
 /// After the earlier phases only these passes add, remove or move instructions. \return the strategies that converted
@@ -200,9 +220,9 @@ ClassProgram build_program(const PlacedModel& model, std::size_t number, const C
   const RankClass& rank_class = model.ranks.classes[number];
   enter(model.request.times, "partition");
   ProgramBuilder builder(model.stack.mesh, program_name(model.request));
-  StoredParameters parameters = store_parameters(model, number, training, builder);
+  const StoredParameters parameters = store_parameters(model, number, training, builder);
   PartitionResult partitioned = partition(model, parameters, rank_class.stage, builder);
-  std::vector<Bucket> averaged = end_step(model, parameters, partitioned, rank_class, builder);
+  const std::vector<TrainedBucket> trained = end_step(model, parameters, partitioned, rank_class, builder);
   require_repetition(model, builder.program());
   enter(model.request.times, "passes");
   partitioned.found.effective.merge(run_passes(model, builder));
@@ -211,8 +231,7 @@ ClassProgram build_program(const PlacedModel& model, std::size_t number, const C
     verify(builder.program(), model.registry(), "compilation", model.request.device != nullptr);
   }
   require_replicas_apart(model, builder.program());
-  return {
-      std::move(builder.program()), {std::move(parameters.dealt), std::move(averaged)}, std::move(partitioned.found)};
+  return {std::move(builder.program()), shared_buckets(model, parameters.dealt, trained), std::move(partitioned.found)};
 }
 
 // --- classes that are alike

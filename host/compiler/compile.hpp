@@ -20,7 +20,8 @@ namespace strata::host {
 
 /// The buckets that an evaluation pass shares with a program.
 struct SharedBuckets {
-  /// StoredParameters::dealt.
+  /// Those of which ranks store pieces of the values: StoredParameters::dealt, and those of a training step that are
+  /// gathered for each step.
   std::vector<Bucket> dealt;
   /// Those of a training step whose values have a moving average.
   std::vector<Bucket> averaged;

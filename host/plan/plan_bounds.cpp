@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "simulate/instruction_times.hpp"
 
@@ -49,7 +50,9 @@ double local_elements(const Program& program, const StoredParameter& parameter) 
 
 double stored_bytes(const Program& program) {
   double bytes = 0;
+  std::set<BufferId> stored;
   for (const StoredParameter& parameter : program.parameters) {
+    if (parameter.value >= 0) stored.insert(program.root(parameter.value));
     const double elements = local_elements(program, parameter);
     double pieces = 1;
     if (parameter.sharding) {
@@ -66,6 +69,12 @@ double stored_bytes(const Program& program) {
     for (const auto& [name, id] : parameter.states) {
       if (!parameter.state_dims.contains(name)) add(id, elements / pieces);
     }
+  }
+  // Values that are gathered for a step.
+  for (const Buffer& each : program.buffers) {
+    const bool is_gathered = each.kind == BufferKind::parameter && each.persistent && each.base >= 0 &&
+                             !stored.contains(program.root(each.id));
+    if (is_gathered) bytes += static_cast<double>(each.bytes());
   }
   return bytes;
 }

@@ -1,9 +1,11 @@
 #include "plan/plan_evaluation.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "compiler/optimizer_groups.hpp"
 #include "simulate/described_device.hpp"
 #include "simulate/short_step.hpp"
 #include "simulate/stage_boundaries.hpp"
@@ -65,6 +67,17 @@ class ShortStages {
   std::vector<int> counts_;  // by chunk
 };
 
+/// True if every micro-batch reduces gradients to pieces: those of a block travel while the next one computes its own.
+bool reduces_block_by_block(const CompileRequest& request, const Graph& graph) {
+  const ParameterDescriptions describe(graph, *request.registry);
+  return std::any_of(request.strategies.begin(), request.strategies.end(), [&](const NamedStrategy& each) {
+    return std::any_of(graph.parameters.begin(), graph.parameters.end(), [&](const Parameter& parameter) {
+      const std::optional<ParameterStorage> storage = each.strategy->storage(describe(parameter));
+      return storage && storage->sharding >= Sharding::gradients;
+    });
+  });
+}
+
 }  // namespace
 
 std::shared_ptr<const BuiltModel> PlanEvaluator::built_model(const CompileRequest& request) const {
@@ -93,7 +106,8 @@ StepPrediction PlanEvaluator::estimate(CompileRequest request, int stages) const
   const Stages whole = has_stages ? stages_of(request, built) : Stages{};
   const int blocks = built->graph.block_count();
   const ShortStages short_stages(whole, alike, blocks);
-  const int one = short_stages.fewest() - 1;
+  // What grows with each further block begins at the second one if two of them are alive at a time.
+  const int one = short_stages.fewest() - (reduces_block_by_block(request, built->graph) ? 2 : 1);
   const int two = one - 1;
   const int both = 2 * blocks - short_stages.left_out(one) - short_stages.left_out(two);
   if (two < 1 || both > kMostBlocks * blocks) return predict(0, has_stages ? &whole : nullptr);

@@ -38,6 +38,7 @@ class StepEnd {
   }
 
   void end_training() {
+    gather_for_step(builder_, buckets_);
     for (const TrainedBucket& each : buckets_) {
       for (const auto& [partial, gradient] : each.gradients) zero(gradient);
     }

@@ -65,10 +65,11 @@ class Updates {
   }
 
  private:
-  /// Everything that updates a bucket. ZeRO-1 and ZeRO-2 slice the values before and gather them after the update.
+  /// Everything that updates a bucket. ZeRO-1 and ZeRO-2 slice the values before and gather them after the update,
+  /// unless they gather for the next step.
   PendingUpdate prepare(const TrainedBucket& trained, const StagedBuffers& staged, BufferId scale) {
     const Bucket& bucket = trained.bucket;
-    const bool in_pieces = bucket.updates_piece_of_whole();
+    const bool in_pieces = bucket.updates_piece_of_whole() && !bucket.gathers_for_step();
     std::vector<Instruction> slices;
     std::vector<BufferId> updated{staged.on_device(bucket.values)};
     if (in_pieces) {
@@ -151,6 +152,22 @@ void emit_updates(const PlacedModel& model, const std::vector<TrainedBucket>& bu
   std::vector<Instruction>& epilogue = builder.instructions(Task::Kind::epilogue);
   epilogue.insert(epilogue.begin(), std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
   std::move(updates.begin(), updates.end(), std::back_inserter(epilogue));
+}
+
+void gather_for_step(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets) {
+  std::vector<const Bucket*> gathered;
+  for (const TrainedBucket& each : buckets) {
+    if (each.bucket.gathers_for_step()) gathered.push_back(&each.bucket);
+  }
+  // Parameters are numbered in the order of the forward pass, which needs the first ones first.
+  std::sort(gathered.begin(), gathered.end(), [](const Bucket* one, const Bucket* other) {
+    return *std::min_element(one->parameters.begin(), one->parameters.end()) <
+           *std::min_element(other->parameters.begin(), other->parameters.end());
+  });
+  for (const Bucket* each : gathered) {
+    gather_into(builder, each->values, each->gathered, each->storage.axes, each->name,
+                builder.instructions(Task::Kind::prologue));
+  }
 }
 
 void broadcast_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets,

@@ -17,6 +17,10 @@ namespace strata::host {
 void emit_updates(const PlacedModel& model, const std::vector<TrainedBucket>& buckets, BufferId scale,
                   ProgramBuilder& builder);
 
+/// Appends to the prologue the gathers of values whose pieces the previous step has updated (Bucket::gathers_for_step).
+/// They overlap with the first forward pass.
+void gather_for_step(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets);
+
 /// Broadcasts updated values, and those of the named reports that the program has, from the writer to the ranks that do
 /// not update.
 void broadcast_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets,

@@ -21,15 +21,17 @@ GatheredValues::GatheredValues(ProgramBuilder& builder, const std::vector<Bucket
 
 BufferId GatheredValues::view(std::size_t index, const Buffer& like, const TaskKey& task, int block) {
   const Place& place = places_.at(index);
-  const bool for_step = training_ && !buckets_[place.bucket].storage.reshard_after_forward;
-  const Key key = for_step ? Key{place.bucket, {Task::Kind::prologue, 0}, -1} : Key{place.bucket, task, block};
+  const bool once = !buckets_[place.bucket].storage.reshard_after_forward;
+  const bool for_step = once && training_;
+  const Key key =
+      for_step ? Key{place.bucket, {Task::Kind::prologue, 0}, -1} : Key{place.bucket, task, once ? -1 : block};
   const auto known = views_.find({key, index});
   if (known != views_.end()) return known->second;
   const Buffer shape = like;  // a copy: a gather adds buffers, which moves the original
   const auto whole = gathered_.find(key);
   const BufferId base = whole != gathered_.end() ? whole->second
                         : for_step               ? gather_for_step(place.bucket, key)
-                                                 : gather(place.bucket, task, block);
+                                                 : gather(place.bucket, key, block);
   const BufferId view = builder_.add_buffer(shape.name, BufferKind::parameter, shape.dtype, shape.dims, shape.shape,
                                             builder_.buffer(base).persistent);
   builder_.make_view(view, base, place.offset);
@@ -49,10 +51,10 @@ BufferId GatheredValues::gather_for_step(std::size_t index, const Key& key) {
   return whole;
 }
 
-BufferId GatheredValues::gather(std::size_t index, const TaskKey& task, int block) {
+BufferId GatheredValues::gather(std::size_t index, const Key& key, int block) {
   const Bucket& bucket = buckets_[index];
   const ParameterStorage& storage = bucket.storage;
-  const Key key{index, task, block};
+  const TaskKey& task = std::get<TaskKey>(key);
   const Key forward{index, {Task::Kind::forward, task.chunk}, block};
   const std::string label = bucket.name + " for " + std::string(to_string(task.kind)) + " of block " +
                             std::to_string(block) + " of chunk " + std::to_string(task.chunk);

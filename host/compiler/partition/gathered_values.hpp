@@ -13,7 +13,8 @@ namespace strata::host {
 
 /// Gathers parameters that ranks store in pieces (Sharding::values) for each block that uses them. Offloaded pieces are
 /// transferred to the device first. A bucket is gathered once per task and block, ahead of its use, and freed after it.
-/// In training without ParameterStorage::reshard_after_forward it is gathered once, when the step starts.
+/// Without ParameterStorage::reshard_after_forward it is gathered once, when a training step starts, or ahead of the
+/// first block of another pass that uses it.
 class GatheredValues {
  public:
   GatheredValues(ProgramBuilder& builder, const std::vector<Bucket>& buckets, bool training);
@@ -30,7 +31,7 @@ class GatheredValues {
     std::size_t bucket = 0;
     std::int64_t offset = 0;
   };
-  using Key = std::tuple<std::size_t, TaskKey, int>;  // bucket, task, block
+  using Key = std::tuple<std::size_t, TaskKey, int>;  // bucket, task, block or -1 for all blocks
 
   /// Instructions that are inserted `prefetch` blocks ahead of the block that they serve.
   struct Gather {
@@ -41,7 +42,8 @@ class GatheredValues {
   };
 
   BufferId gather_for_step(std::size_t bucket, const Key& key);
-  BufferId gather(std::size_t bucket, const TaskKey& task, int block);
+  /// `block`: the one that uses the values first.
+  BufferId gather(std::size_t bucket, const Key& key, int block);
   /// This rank's piece on the device. Appends its transfer if it is offloaded.
   BufferId fetch(const Bucket& bucket, const std::string& label, std::vector<Instruction>& instructions);
   static void insert(Task& task, const std::vector<const Gather*>& gathers);

@@ -54,21 +54,25 @@ void BucketMaker::lay_out(Bucket& bucket) {
 
 void BucketMaker::make_value_views(Bucket& bucket) {
   const bool dealt = bucket.gathers_values();
-  bucket.values = builder_.add_flat(bucket.name + (dealt ? " piece" : ""), BufferKind::parameter, bucket.type,
-                                    dealt ? bucket.piece_elements() : bucket.elements, true);
+  const bool updates_piece = dealt || bucket.gathers_for_step();
+  bucket.values = builder_.add_flat(bucket.name + (updates_piece ? " piece" : ""), BufferKind::parameter, bucket.type,
+                                    updates_piece ? bucket.piece_elements() : bucket.elements, true);
   put_buffer(builder_, bucket.values, bucket, bucket.storage.values_place);
+  if (bucket.gathers_for_step()) {
+    bucket.gathered = builder_.add_flat(bucket.name, BufferKind::parameter, bucket.type, bucket.elements, true);
+  }
   for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
     StoredParameter& parameter = builder_.program().parameters[bucket.parameters[i]];
     if (bucket.stores_pieces()) {
-      parameter.sharding = FlatSharding{bucket.storage.axes, bucket.elements, bucket.offsets[i], dealt};
+      parameter.sharding = FlatSharding{bucket.storage.axes, bucket.elements, bucket.offsets[i], updates_piece};
     }
     if (dealt) {
-      // The rank stores the piece. The parameter's buffer describes the gathered values and has no memory of its own.
+      // The parameter's buffer describes the gathered values and has no memory of its own.
       builder_.buffer(parameter.value).persistent = false;
-      parameter.value = bucket.values;
     } else {
-      builder_.make_view(parameter.value, bucket.values, bucket.offsets[i]);
+      builder_.make_view(parameter.value, bucket.gathered >= 0 ? bucket.gathered : bucket.values, bucket.offsets[i]);
     }
+    if (updates_piece) parameter.value = bucket.values;
   }
 }
 

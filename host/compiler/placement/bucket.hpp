@@ -56,8 +56,11 @@ struct Bucket : BucketKind {
   std::int64_t decay_elements = 0;
   /// Number of ranks that share the bucket: the product of the storage axes, 1 if every rank has it whole.
   int pieces = 1;
-  /// Buffer of the whole bucket, or with Sharding::values of this rank's piece.
+  /// Buffer of the values that are updated: of the whole bucket, or of this rank's piece if it stores no more or
+  /// gathers for each step.
   BufferId values = -1;
+  /// Buffer of the whole bucket if it is gathered for each step.
+  BufferId gathered = -1;
 
   /// Parameters of equal kinds may share a bucket.
   [[nodiscard]] const BucketKind& kind() const { return *this; }
@@ -76,6 +79,8 @@ struct Bucket : BucketKind {
   }
   /// True if every rank holds the whole values but updates only its piece (ZeRO-1, ZeRO-2).
   [[nodiscard]] bool updates_piece_of_whole() const { return pieces > 1 && !gathers_values(); }
+  /// True if the updated pieces are gathered when the next step starts, not when the step ends.
+  [[nodiscard]] bool gathers_for_step() const { return updates_piece_of_whole() && storage.prefetch > 0; }
   /// True if a rank stores a piece of the flat bucket. If offloaded values are not sharded, it is the only piece.
   [[nodiscard]] bool stores_pieces() const { return pieces > 1 || gathers_values(); }
 };

@@ -64,7 +64,8 @@ OptionSchema option_schema() {
       option::number("bucket_mb", 25.0, 0.001, 65536, "Largest size of a flat bucket's gradients in MiB."),
       option::boolean(
           "overlap", true,
-          "Reduce each bucket as soon as its gradients are complete, overlapping with the rest of the backward pass."),
+          "Reduce each bucket as soon as its gradients are complete, overlapping with the rest of the backward pass; "
+          "stages 1 and 2 also gather updated values beside the next forward pass."),
       option::integer("prefetch", 1, 0, 1024,
                       "Stage 3: how many blocks ahead of their use parameters start to be gathered."),
       option::boolean("reshard_after_forward", true,
@@ -233,7 +234,7 @@ class Zero final : public Strategy {
     storage.sharding = static_cast<Sharding>(settings_.stage);
     storage.axes = storage_axes();
     if (settings_.hierarchical_partition > 1) storage.secondary_axes = {settings_.axis};
-    storage.prefetch = settings_.prefetch;
+    storage.prefetch = settings_.stage == 3 ? settings_.prefetch : settings_.overlap ? 1 : 0;
     storage.reshard_after_forward = settings_.reshard_after_forward;
     storage.states_place = settings_.offload_optimizer;
     storage.values_place = settings_.offload_param;
