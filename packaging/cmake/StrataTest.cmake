@@ -4,9 +4,10 @@
 # A GoogleTest program, registered with ctest as one test, or as SHARDS tests that each run a part of it, so that a long
 # one keeps all cores busy. It finds what it loads and starts, which DEPENDS names, with the functions of
 # tests/build_paths.hpp. THREADS: these of its tests are about threads that work together, as GoogleTest's filter; the
-# thread sanitizer runs them and no others. COST: about how many seconds one of the ctest tests takes; the longest begin
-# first. ONCE: the results do not depend on how the code is optimised, so STRATA_TESTS_ONCE leaves the test out of a build
-# without sanitizer. UNSANITIZED: sanitized builds leave the test out, in which it would take minutes.
+# thread sanitizer runs them and no others. COST: about how many seconds one of the ctest tests takes in the build in
+# which it takes longest; the longest begin first. ONCE: the results do not depend on how the code is optimised, so
+# STRATA_TESTS_ONCE leaves the test out of a build without sanitizer. UNSANITIZED: sanitized builds leave the test out,
+# in which it would take minutes.
 #
 # One program for an area of tests, since what its files include and instantiate is compiled once for all of them.
 

@@ -111,8 +111,11 @@ std::vector<OpCase> attention_cases() {
   const DimSizes small = {{"batch", 2}, {"seq", 7}, {"heads", 3}, {"kv_heads", 2}, {"group", 2}, {"head_dim", 5}};
   const DimSizes even = {{"batch", 4}, {"seq", 24}, {"heads", 4}, {"kv_heads", 2}, {"group", 3}, {"head_dim", 16}};
   const DimSizes large = {{"batch", 1}, {"seq", 149}, {"heads", 2}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 64}};
-  // Two and a half tiles of 128, head widths that are no multiple of 16 bytes, and the widest head of matrix units.
-  const DimSizes tiled = {{"batch", 1}, {"seq", 320}, {"heads", 1}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 64}};
+  // Two and a half tiles of 64, and five, which ranks share with whole tiles that a mask hides.
+  const DimSizes tiled = {{"batch", 1}, {"seq", 160}, {"heads", 1}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 64}};
+  DimSizes shared_tiles = tiled;
+  shared_tiles["seq"] = 320;
+  // Head widths that are no multiple of 16 bytes, and the widest head of matrix units.
   const DimSizes narrow = {{"batch", 1}, {"seq", 75}, {"heads", 2}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 20}};
   const DimSizes wide = {{"batch", 1}, {"seq", 136}, {"heads", 1}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 128}};
   const DimSizes widest = {{"batch", 1}, {"seq", 70}, {"heads", 1}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 144}};
@@ -140,16 +143,16 @@ std::vector<OpCase> attention_cases() {
       {"fully_masked", even, heads, heads, true, 0.2, {{"seq", shard(24, 2, 0)}, {"kv_seq", shard(24, 2, 1)}}},
       {"partly_masked", even, heads, heads, true, 0.2, {{"seq", zigzag(0)}, {"kv_seq", zigzag(1)}}},
       // Tiles that a mask hides, passes and cuts, with local neighbours that are far apart in the sequence.
-      {"tiled_zigzag_dropout", tiled, heads, heads, true, 0.1, {{"seq", tiled_zigzag(2, 0)}}},
+      {"tiled_zigzag_dropout", shared_tiles, heads, heads, true, 0.1, {{"seq", tiled_zigzag(2, 0)}}},
       {"tiled_zigzag_piece_dropout",
-       tiled,
+       shared_tiles,
        heads,
        heads,
        true,
        0.1,
        {{"seq", tiled_zigzag(2, 1)}, {"kv_seq", tiled_zigzag(2, 0)}}},
-      {"tiled_last_block", tiled, grouped, kv_heads, true, 0.0, {{"seq", shard(320, 2, 1)}}},
-      {"tiled_whole_dropout", tiled, heads, heads, false, 0.1, {{"seq", shard(320, 4, 1)}}},
+      {"tiled_last_block", shared_tiles, grouped, kv_heads, true, 0.0, {{"seq", shard(320, 2, 1)}}},
+      {"tiled_whole_dropout", shared_tiles, heads, heads, false, 0.1, {{"seq", shard(320, 4, 1)}}},
       {"narrow_grouped_dropout", narrow, grouped, kv_heads, true, 0.1},
       {"narrow_whole", narrow, heads, heads, false, 0.0},
       {"wide_grouped_dropout", wide, grouped, kv_heads, true, 0.1},
@@ -165,7 +168,7 @@ std::vector<OpCase> attention_cases() {
       {"large_window", large, heads, heads, true, 0.0, {}, 0, false, 40},
       {"tiled_documents_grouped_dropout", tiled, grouped, kv_heads, true, 0.1, {}, 0, false, 0, true},
       {"tiled_window", tiled, heads, heads, true, 0.0, {}, 0, false, 50},
-      {"tiled_window_documents", tiled, heads, heads, true, 0.0, {}, 0, false, 130, true},
+      {"tiled_window_documents", tiled, heads, heads, true, 0.0, {}, 0, false, 62, true},
       {"narrow_documents_dropout", narrow, heads, heads, true, 0.1, {}, 0, false, 0, true},
       {"wide_window_documents", wide, grouped, kv_heads, true, 0.0, {}, 0, false, 33, true},
       {"widest_documents", widest, heads, heads, true, 0.0, {}, 0, false, 20, true},
@@ -183,7 +186,7 @@ std::vector<OpCase> attention_cases() {
        9,
        true},
       {"tiled_zigzag_piece_window_documents",
-       tiled,
+       shared_tiles,
        heads,
        heads,
        true,
@@ -268,7 +271,7 @@ std::vector<OpCase> attention_cases() {
              0.0);
   add_biased({"sharded_heads", even, heads, heads, false, 0.0, {{"heads", shard(4, 2, 1)}}}, 0.0);
   add_biased({"tiled_zigzag_piece_documents",
-              tiled,
+              shared_tiles,
               heads,
               heads,
               true,
@@ -289,7 +292,7 @@ std::vector<OpCase> attention_cases() {
   add_biased({"tiled_whole", tiled, heads, heads, false, 0.0}, 0.0);
   add_biased({"tiled_causal", tiled, heads, heads, true, 0.0}, 0.0);
   add_biased({"tiled_zigzag_whole",
-              tiled,
+              shared_tiles,
               heads,
               heads,
               false,
@@ -313,7 +316,7 @@ std::vector<OpCase> attention_cases() {
   masked.window = 9;
   masked.documents = true;
   // Windows around the sizes of tiles and of the sequence.
-  for (const std::int64_t window : {1, 32, 63, 128, 129, 319, 320, 4096}) {
+  for (const std::int64_t window : {1, 32, 63, 64, 65, 159, 160, 4096}) {
     Variant edge{"tiled_window_of_" + std::to_string(window), tiled, heads, heads};
     edge.window = window;
     cases.push_back(forward_case(edge));

@@ -51,7 +51,7 @@ std::vector<OpCase> even_experts_cases(DimSizes many) {
   // Most experts have no tokens.
   DimSizes few = {{"batch", 1}, {"seq", 3}, {"embed", 16}, {"ffn", 40}, {"expert", 45}};
   // Many choices, for devices that compute them in rounds.
-  DimSizes rounds = {{"batch", 5}, {"seq", 67}, {"embed", 8}, {"ffn", 16}, {"expert", 128}};
+  DimSizes rounds = {{"batch", 7}, {"seq", 37}, {"embed", 8}, {"ffn", 16}, {"expert", 128}};
   OpCase large = with_sizes(experts("_even", Fill::sparse), many, "_large");
   OpCase in_rounds = with_sizes(experts("_even", Fill::sparse), rounds, "_rounds");
   for (OpCase* each : {&large, &in_rounds}) each->tolerance = 2e-6;
@@ -139,7 +139,7 @@ std::vector<OpCase> experts_cases() {
   DimSizes many = kSizes;
   many["expert"] = 7;
   many["batch"] = 5;
-  many["seq"] = 67;
+  many["seq"] = 53;
   OpCase large = with_sizes(experts("_sparse", Fill::sparse), many, "_large");
   large.tolerance = 2e-6;
   std::vector<OpCase> cases = {forward};
