@@ -151,27 +151,28 @@ void BlockRunner::wait(Collective collective, std::uint32_t mask) {
 }
 
 bool BlockRunner::release_warp(Warp& warp) {
-  std::vector<Thread*> live;
+  const Thread* first = nullptr;
   std::uint32_t present = 0;
   std::uint32_t named = ~0U;
   for (std::size_t i = warp.begin; i < warp.end; ++i) {
-    if (threads_[i].status == ThreadStatus::ended) continue;
-    live.push_back(&threads_[i]);
-    present |= 1U << static_cast<unsigned>(threads_[i].lane);
-    named &= threads_[i].mask;
+    const Thread& thread = threads_[i];
+    if (thread.status == ThreadStatus::ended) continue;
+    if (first == nullptr) first = &thread;
+    if (thread.waits_at == Collective::block_barrier || thread.waits_at != first->waits_at) return false;
+    present |= 1U << static_cast<unsigned>(thread.lane);
+    named &= thread.mask;
   }
-  const bool together = !live.empty() && std::all_of(live.begin(), live.end(), [&live](const Thread* thread) {
-    return thread->waits_at != Collective::block_barrier && thread->waits_at == live.front()->waits_at;
-  });
-  if (!together) return false;
+  if (first == nullptr) return false;
   if ((present & ~named) != 0) {
     abandon(std::make_exception_ptr(
-        RuntimeError(std::string("the mask of ") + name_of(live.front()->waits_at) + " lacks lanes that come to it")));
+        RuntimeError(std::string("the mask of ") + name_of(first->waits_at) + " lacks lanes that come to it")));
   }
-  Meeting& meeting = warp.meetings[(live.front()->meetings - 1) % 2];
+  Meeting& meeting = warp.meetings[(first->meetings - 1) % 2];
   meeting.present = present;
   meeting.has_result = false;
-  for (Thread* thread : live) thread->status = ThreadStatus::runnable;
+  for (std::size_t i = warp.begin; i < warp.end; ++i) {
+    if (threads_[i].status == ThreadStatus::waiting) threads_[i].status = ThreadStatus::runnable;
+  }
   return true;
 }
 

@@ -27,27 +27,46 @@ std::uint16_t half_of(std::uint32_t pair, int index) {
   return static_cast<std::uint16_t>(index == 0 ? pair & 0xFFFFU : pair >> 16U);
 }
 
-float exact_sum(float c, const float (&a)[16], const float (&b)[16][8], std::size_t column) {
-  double sum = c;
-  for (int k = 0; k < 16; ++k) sum += static_cast<double>(a[k]) * b[k][column];
-  return static_cast<float>(sum);
+/// Operands in f64, in which their products are exact.
+using MatrixA = double[16][16];
+using MatrixB = double[16][8];
+
+/// A row of the result. Four columns at once, since sums have one order.
+void add_exactly(std::array<float, 8>& row, const double (&a)[16], const MatrixB& b) {
+  for (std::size_t column = 0; column < 8; column += 4) {
+    double first = row[column];
+    double second = row[column + 1];
+    double third = row[column + 2];
+    double fourth = row[column + 3];
+    for (std::size_t k = 0; k < 16; ++k) {
+      const double factor = a[k];
+      const double* of_term = &b[k][column];
+      first += factor * of_term[0];
+      second += factor * of_term[1];
+      third += factor * of_term[2];
+      fourth += factor * of_term[3];
+    }
+    row[column] = static_cast<float>(first);
+    row[column + 1] = static_cast<float>(second);
+    row[column + 2] = static_cast<float>(third);
+    row[column + 3] = static_cast<float>(fourth);
+  }
 }
 
-float rough_sum(float c, const float (&a)[16], const float (&b)[16][8], std::size_t column) {
+void add_roughly(std::array<float, 8>& row, const double (&a)[16], const MatrixB& b) {
   std::array<double, kTermsOfRoughUnit + 1> terms{};
-  for (int begin = 0; begin < 16; begin += kTermsOfRoughUnit) {
-    terms[0] = c;
-    for (int k = 0; k < kTermsOfRoughUnit; ++k) {
-      terms[static_cast<std::size_t>(k) + 1] = static_cast<double>(a[begin + k]) * b[begin + k][column];
+  for (std::size_t column = 0; column < 8; ++column) {
+    for (std::size_t begin = 0; begin < 16; begin += kTermsOfRoughUnit) {
+      terms[0] = row[column];
+      for (std::size_t k = 0; k < kTermsOfRoughUnit; ++k) terms[k + 1] = a[begin + k] * b[begin + k][column];
+      row[column] = matrix_unit_sum(terms);
     }
-    c = matrix_unit_sum(terms);
   }
-  return c;
 }
 
 Product multiply(const Meeting& meeting, float (*widen)(std::uint16_t)) {
-  float a[16][16];
-  float b[16][8];
+  MatrixA a;
+  MatrixB b;
   Product product;
   for (int lane = 0; lane < kLanes; ++lane) {
     const auto fragments = meeting.from<Fragments>(lane);
@@ -64,10 +83,12 @@ Product multiply(const Meeting& meeting, float (*widen)(std::uint16_t)) {
       product.d[static_cast<std::size_t>(group + i / 2 * 8)][static_cast<std::size_t>(pair + i % 2)] = fragments.c[at];
     }
   }
+  const bool rough = is_rough();
   for (std::size_t row = 0; row < 16; ++row) {
-    for (std::size_t column = 0; column < 8; ++column) {
-      float& sum = product.d[row][column];
-      sum = is_rough() ? rough_sum(sum, a[row], b, column) : exact_sum(sum, a[row], b, column);
+    if (rough) {
+      add_roughly(product.d[row], a[row], b);
+    } else {
+      add_exactly(product.d[row], a[row], b);
     }
   }
   return product;

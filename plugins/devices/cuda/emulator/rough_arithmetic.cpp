@@ -30,8 +30,10 @@ float off_by_units(double exact, double units, double side) {
   return static_cast<float>(exact + side * (units - 0.5) * unit);
 }
 
-/// Truncates a number to multiples of 2^last.
-double cut_off(double value, int last) { return std::ldexp(std::trunc(std::ldexp(value, -last)), last); }
+/// The exponent of a positive normal number, and a power of two that is one. Products of 16-bit values and sums in f32
+/// are far from the limits of f64.
+int exponent_of(double value) { return static_cast<int>(std::bit_cast<std::uint64_t>(value) >> 52U) - 1023; }
+double power_of_two(int exponent) { return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52U); }
 
 }  // namespace
 
@@ -65,11 +67,15 @@ float matrix_unit_sum(std::span<const double> terms) {
     largest = std::max(largest, std::abs(term));
   }
   if (!is_rough() || largest == 0 || !std::isfinite(sum)) return static_cast<float>(sum);
-  const int last = std::ilogb(largest) - kFractionBits - 1;
-  sum = 0;
-  for (const double term : terms) sum += cut_off(term, last);
-  if (sum == 0) return 0.0F;
-  return static_cast<float>(cut_off(sum, std::ilogb(sum) - kFractionBits));
+  // Terms count units of one bit below the last bit of the largest term, so the sum of a unit's terms fits 32 bits.
+  const int last = exponent_of(largest) - kFractionBits - 1;
+  const double units = power_of_two(-last);
+  std::int32_t count = 0;
+  for (const double term : terms) count += static_cast<std::int32_t>(term * units);
+  const auto size = static_cast<std::uint32_t>(std::abs(count));
+  const int cut = std::max(0, static_cast<int>(std::bit_width(size)) - kFractionBits - 1);
+  const auto kept = static_cast<std::int32_t>(size >> static_cast<unsigned>(cut) << static_cast<unsigned>(cut));
+  return static_cast<float>((count < 0 ? -kept : kept) * power_of_two(last));
 }
 
 }  // namespace strata::cuda::emulator
