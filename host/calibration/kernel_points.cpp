@@ -69,7 +69,7 @@ void train(const TimedStep& step, int rank, TimedDevice& device, Communicator& c
 }
 
 /// The median leaves out what other programs of the machine disturbed.
-double median(std::vector<double> seconds) {
+double upper_median(std::vector<double> seconds) {
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), middle, seconds.end());
   return *middle;
@@ -104,7 +104,7 @@ void KernelPoints::add(const TimedStep& step, int number, int busy, const TimedD
       if (found == times.end() || found->second.empty()) continue;
       const KernelWork work = kernel_work(step.ops, program, instruction);
       Sum& sum = sums_[{work.name, work.dtype, work.shape(), busy}];
-      sum.seconds += runs[task] * median(found->second);
+      sum.seconds += runs[task] * upper_median(found->second);
       sum.count += runs[task];
     }
   }

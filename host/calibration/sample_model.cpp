@@ -75,7 +75,7 @@ class LayerBuilder {
     const Value y = product(x, part, weight, result);
     Dims dims;
     for (const Dim& dim : result) {
-      if (find_dim(weight, dim) >= 0) dims.push_back(dim);
+      if (contains(weight, dim)) dims.push_back(dim);
     }
     return b_.add(y, bias(part, dims), name(part + ".add_bias"));
   }

@@ -81,7 +81,7 @@ bool StorageCover::is_whole(const TensorStorage& storage) {
 }
 
 bool StorageCover::is_dealt_once(const ShardedDim& dim) {
-  if (dim.axes.empty() || std::find(known_.begin(), known_.end(), dim) != known_.end()) return true;
+  if (dim.axes.empty() || contains(known_, dim)) return true;
   std::vector<Axis> axes;
   for (const AxisShard& shard : dim.axes) axes.push_back(shard.axis);
   std::vector<IndexSegment> segments;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <sstream>
 #include <system_error>
@@ -42,7 +41,7 @@ std::vector<std::string> plugin_path_warnings(const PluginEnvironment& environme
     if (!error) continue;
     const std::string warning = "STRATA_PLUGIN_PATH: the folder '" + std::filesystem::absolute(place).string() +
                                 "' cannot be read: " + error.message();
-    if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+    if (!contains(warnings, warning)) warnings.push_back(warning);
   }
   return warnings;
 }

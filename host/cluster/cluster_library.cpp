@@ -161,9 +161,7 @@ DocumentNode ClusterLibrary::cluster(const std::string& source, const Place& men
 DocumentNode ClusterLibrary::cluster(const std::string& source, const Place& mention, int depth) const {
   if (is_file(source)) return joined_cluster(cluster_table(relative_to(mention, source)), depth);
   const PublishedNames names = published_names(published_);
-  const auto has = [&](const std::vector<std::string>& list) {
-    return std::find(list.begin(), list.end(), source) != list.end();
-  };
+  const auto has = [&](const std::vector<std::string>& list) { return contains(list, source); };
   if (has(names.systems)) return joined_cluster(cluster_table(published_ / (source + ".toml")), depth);
   if (has(names.devices)) return joined_cluster(single_device(source, mention), depth);
   std::vector<std::string> all = names.systems;
@@ -227,7 +225,7 @@ DocumentNode ClusterLibrary::device(const std::string& name, const DocumentNode*
 
 bool ClusterLibrary::has_device(const std::string& name) const {
   const std::vector<std::string> names = names_in(published_ / kDeviceFolder);
-  return std::find(names.begin(), names.end(), name) != names.end();
+  return contains(names, name);
 }
 
 DocumentNode ClusterLibrary::published_device(const std::string& name) const {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "files/text_format.hpp"
@@ -18,7 +17,7 @@ std::string ClusterTable::path_of(std::string_view key) const { return path_ + "
 
 void ClusterTable::refuse_unknown_keys(const std::vector<std::string>& known) const {
   for (const DocumentNode& child : node_.children) {
-    if (std::find(known.begin(), known.end(), child.key) != known.end()) continue;
+    if (contains(known, child.key)) continue;
     throw error_at(child.key_place, path_of(child.key),
                    fmt::format("unknown key{}; accepted: {}", did_you_mean(child.key, known), fmt::join(known, ", ")));
   }

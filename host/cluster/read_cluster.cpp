@@ -99,7 +99,7 @@ class ClusterReader {
     std::vector<std::string> names;
     for (const ClusterTable& table : tables) {
       const std::string name = table.required_word("name");
-      if (std::find(names.begin(), names.end(), name) != names.end()) {
+      if (contains(names, name)) {
         throw table.error("name", "found \"" + name + "\" twice; accepted: names that differ");
       }
       names.push_back(name);

@@ -38,7 +38,7 @@ std::vector<OptimizerState> states_of(const OptimizerGroup& group, const Paramet
     }
     if (!state.dims) continue;
     for (const Dim& dim : *state.dims) {
-      if (find_dim(parameter.dims, dim) >= 0) continue;
+      if (contains(parameter.dims, dim)) continue;
       refuse(state,
              " of the dimension '" + dim + "'; parameter '" + parameter.name + "' has [" + join(parameter.dims) + "]");
     }
@@ -58,7 +58,7 @@ void require_accepted(const OptimizerGroup& group, const ParameterDescription& p
 Dims contracted_dims(const IterationSpace& space, std::size_t index) {
   Dims contracted;
   for (const Dim& dim : space.operands.at(index)) {
-    if (find_dim(space.results.front(), dim) < 0) contracted.push_back(dim);
+    if (!contains(space.results.front(), dim)) contracted.push_back(dim);
   }
   return contracted;
 }

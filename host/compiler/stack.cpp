@@ -71,14 +71,14 @@ std::vector<Rule> collect_rules(const std::vector<NamedStrategy>& strategies, co
   return rules;
 }
 
-bool contains(const std::vector<MeshAxis>& axes, const Axis& axis) {
+bool has_axis(const std::vector<MeshAxis>& axes, const Axis& axis) {
   return std::any_of(axes.begin(), axes.end(), [&](const MeshAxis& each) { return each.name == axis; });
 }
 
 void require_own_axes(const NamedStrategy& strategy, const std::vector<MeshAxis>& own, const std::vector<Axis>& named,
                       const std::string& before, const std::string& after) {
   for (const Axis& axis : named) {
-    if (!contains(own, axis))
+    if (!has_axis(own, axis))
       throw strategy.error(before + " mesh axis '" + axis + "'" + after + ", which is not its own");
   }
 }
@@ -109,7 +109,7 @@ void find_reducer(Stack& stack) {
     }
     std::vector<Axis> several;
     for (const MeshAxis& axis : stack.mesh.axes()) {
-      if (axis.size > 1 && std::find(axes.begin(), axes.end(), axis.name) != axes.end()) several.push_back(axis.name);
+      if (axis.size > 1 && contains(axes, axis.name)) several.push_back(axis.name);
     }
     if (several.empty()) continue;
     if (stack.reducer >= 0) {
@@ -237,7 +237,7 @@ std::map<Axis, int> chunk_counts(const Stack& stack) {
 
 const NamedStrategy& Stack::owner(const Axis& axis) const {
   for (std::size_t i = 0; i < strategies.size(); ++i) {
-    if (contains(axes[i], axis)) return strategies[i];
+    if (has_axis(axes[i], axis)) return strategies[i];
   }
   throw VerificationError("no strategy adds mesh axis '" + axis + "'");
 }

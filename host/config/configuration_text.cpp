@@ -9,6 +9,7 @@
 #include "config/sections.hpp"
 #include "files/file_io.hpp"
 #include "files/text_format.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata::host {
 namespace {
@@ -47,10 +48,6 @@ const std::map<std::string, std::vector<std::string>>& names_elsewhere() {
       {"path", {"data_dir"}},
   };
   return names;
-}
-
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 /// The key that is probably meant by an unknown one: "; did you mean 'layers'?". `known`: the keys of its section.

@@ -5,6 +5,8 @@
 #include <numbers>
 #include <stdexcept>
 
+#include "strata/tensor.hpp"
+
 namespace strata::host {
 namespace {
 
@@ -148,7 +150,7 @@ const ScheduleKind& schedule_kind(std::string_view name) {
   throw std::out_of_range("no schedule '" + std::string(name) + "' is declared");
 }
 
-bool ScheduleKind::reads(std::string_view key) const { return std::find(keys.begin(), keys.end(), key) != keys.end(); }
+bool ScheduleKind::reads(std::string_view key) const { return contains(keys, key); }
 
 double LearningRateSchedule::operator()(std::uint64_t step) const {
   const ScheduleKind& kind = schedule_kind(section.kind);

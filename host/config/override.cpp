@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <optional>
 
 #include "config/document.hpp"
 #include "config/sections.hpp"
 #include "files/text_format.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata::host {
 namespace {
@@ -109,9 +109,8 @@ void drop_other_options(DocumentNode& section, const SectionDeclaration& declara
   if (const DocumentNode* written = section.find(kPluginKey)) before = written->value;
   if (before == plugin.value) return;
   const std::vector<std::string> own = known_keys(declaration.path);
-  std::erase_if(section.children, [&](const DocumentNode& child) {
-    return child.place.line > 0 && std::find(own.begin(), own.end(), child.key) == own.end();
-  });
+  std::erase_if(section.children,
+                [&](const DocumentNode& child) { return child.place.line > 0 && !contains(own, child.key); });
 }
 
 }  // namespace

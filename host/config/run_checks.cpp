@@ -8,6 +8,7 @@
 #include "config/run_configuration.hpp"
 #include "config/sections.hpp"
 #include "files/text_format.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata::host {
 namespace {
@@ -110,7 +111,7 @@ void check_run(const RunConfiguration& configuration) {
     throw configuration.error("run.shrink.axis", "missing; accepted: the name of a mesh axis, such as \"dp\"");
   }
   for (const std::string& each : run.accept_changed) {
-    if (std::find(kChangeableSettings.begin(), kChangeableSettings.end(), each) != kChangeableSettings.end()) continue;
+    if (contains(kChangeableSettings, each)) continue;
     throw configuration.error("run.accept_changed",
                               fmt::format("found \"{}\"; accepted: {}", each, fmt::join(kChangeableSettings, ", ")));
   }

@@ -42,10 +42,6 @@ void require_arguments(const ConformanceSettings& settings) {
   if (verdict.outcome == Outcome::failed) throw ConfigurationError(verdict.message);
 }
 
-bool contains(const std::vector<std::string>& list, std::string_view text) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
-
 /// Refuses numbers that no check for this plugin has.
 void require_numbers(const std::vector<std::string>& only, const std::optional<PluginDescription>& plugin) {
   std::string accepted;
@@ -150,9 +146,7 @@ ConformanceReport check_conformance(const ConformanceSettings& settings, const C
   return report;
 }
 
-bool Check::applies_to(PluginKind kind) const {
-  return kinds.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
+bool Check::applies_to(PluginKind kind) const { return kinds.empty() || contains(kinds, kind); }
 
 const std::vector<Check>& all_checks() {
   using enum PluginKind;

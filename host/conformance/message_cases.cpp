@@ -207,7 +207,7 @@ class Player {
 
   void start(std::size_t index) {
     const PlayedStep& step = program_[index];
-    if (std::find(step.ranks.begin(), step.ranks.end(), rank_) == step.ranks.end()) return;
+    if (!contains(step.ranks, rank_)) return;
     InFlight entry;
     entry.step = index;
     entry.data = std::make_unique<DeviceNumbers>(device_, DType::f64, step.elements);

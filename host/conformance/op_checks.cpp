@@ -214,7 +214,7 @@ std::string check_op_gradients(Subject& subject) {
   std::set<std::string> covered;
   int gradients = 0;
   const auto add = [&](const GradientCheck& check) {
-    if (std::find(differentiable.begin(), differentiable.end(), check.op) == differentiable.end()) return;
+    if (!contains(differentiable, check.op)) return;
     require_right(check);
     covered.insert(check.op);
     ++gradients;
@@ -239,7 +239,7 @@ std::string check_op_kernels(Subject& subject) {
   std::vector<std::string> names;
   for (const RegisteredKernel* kernel : vocabulary.own_kernels()) {
     const bool is_fast = kernel->definition.rank != kReferenceRank;
-    if (is_fast && std::find(names.begin(), names.end(), kernel->definition.op) == names.end()) {
+    if (is_fast && !contains(names, kernel->definition.op)) {
       names.push_back(kernel->definition.op);
     }
   }

@@ -163,7 +163,7 @@ void require_sound_option(const OptionSchema& schema, const OptionSpecification&
                           const std::vector<std::string>& keys, const std::string& section) {
   const std::string what = "option '" + option.name + "' ";
   if (option.name.empty()) throw CheckFailed("an option has no name");
-  if (std::find(keys.begin(), keys.end(), option.name) != keys.end()) {
+  if (contains(keys, option.name)) {
     throw CheckFailed(what + "is a key of [" + section + "] already");
   }
   if (option.documentation.find_first_not_of(' ') == std::string::npos) throw CheckFailed(what + "is not documented");

@@ -17,7 +17,7 @@ constexpr std::int64_t kSmall = 8;
 
 bool is_in_shape(const std::vector<DatasetInput>& inputs, const Dim& dim) {
   return std::any_of(inputs.begin(), inputs.end(),
-                     [&](const DatasetInput& input) { return find_dim(input.dims, dim) >= 0; });
+                     [&](const DatasetInput& input) { return contains(input.dims, dim); });
 }
 
 /// All dimensions that inputs have or index.

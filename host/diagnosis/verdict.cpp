@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "files/text_format.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata::host {
 namespace {
@@ -124,7 +125,7 @@ class Judge {
     for (const auto& start : waits_for_) {
       std::vector<int> path;
       int rank = start.first;
-      while (std::find(path.begin(), path.end(), rank) == path.end()) {
+      while (!contains(path, rank)) {
         path.push_back(rank);
         const auto next = waits_for_.find(rank);
         if (next == waits_for_.end() || next->second.empty()) break;

@@ -124,6 +124,10 @@ std::string utc_time() {
   return text.data() + format_line(".%03dZ", static_cast<int>(now.time_since_epoch().count() % 1000));
 }
 
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 std::optional<std::chrono::seconds> parse_duration(const std::string& text) {
   const char* next = text.data();
   const char* end = next + text.size();

@@ -46,6 +46,7 @@ template <class... Arguments>
 [[nodiscard]] std::string short_bytes(std::int64_t bytes);
 /// The current time as in "2026-11-25T19:02:03.456Z".
 [[nodiscard]] std::string utc_time();
+[[nodiscard]] double seconds_since_1970();
 
 /// What parse_duration() accepts, for messages.
 inline constexpr const char* kDurations = "a duration such as \"3h50m\", \"90m\" or \"45s\" (units d, h, m, s)";

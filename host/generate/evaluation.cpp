@@ -8,9 +8,9 @@
 
 #include "data/batch_reader.hpp"
 #include "generate/text_generation.hpp"
+#include "generate/text_scores.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "runtime/executor.hpp"
-#include "runtime/initialize.hpp"
 #include "runtime/rank_threads.hpp"
 #include "setup/joined_world.hpp"
 #include "strata/error.hpp"
@@ -106,10 +106,7 @@ class Evaluation {
                       std::make_shared<Arena>(device, plan.arena_bytes),
                       make_offload_memory(plan.offload, setup_.offload_directory(compiled_.program(rank))),
                       !compiled_.has_transfers());
-    initialize_constants(executor, setup_.seed());
-    checkpoint_.restore(
-        executor.program(), rank, [&](const BufferSlice& slice, const void* host) { executor.write(slice, host); },
-        DifferingReplicas::last_agreed, settings_.weights);
+    restored_from(setup_, checkpoint_, settings_.weights)(executor);
     const EvaluationClock::time_point begin = EvaluationClock::now();
     EvaluationResult sums;
     double count = 0;
@@ -162,7 +159,7 @@ DataSplit read_only(RunConfiguration& configuration, const std::vector<std::stri
   for (const OptionSpecification& option : schema.options()) {
     constexpr std::array kOfFiles = {OptionRole::training_data, OptionRole::validation_data,
                                      OptionRole::validation_share, OptionRole::data_weights};
-    if (std::find(kOfFiles.begin(), kOfFiles.end(), option.role) != kOfFiles.end()) options.erase(option.name);
+    if (contains(kOfFiles, option.role)) options.erase(option.name);
   }
   const Place argument{.source = "argument DATA"};
   const auto set_value = [&](const OptionSpecification& option, OptionValue value) {

@@ -311,7 +311,8 @@ std::function<void(Executor& executor)> restored_from(const RunSetup& setup, con
   return [&checkpoint, seed = setup.seed(), weights](Executor& executor) {
     initialize_constants(executor, seed);
     checkpoint.restore(
-        executor.program(), 0, [&](const BufferSlice& slice, const void* host) { executor.write(slice, host); },
+        executor.program(), executor.rank(),
+        [&](const BufferSlice& slice, const void* host) { executor.write(slice, host); },
         DifferingReplicas::last_agreed, weights);
   };
 }

@@ -79,7 +79,7 @@ struct ScoresRequest {
   Communicator& communicator;
 };
 
-/// Gives a program of one rank the parameters of a checkpoint, which outlives the result.
+/// Gives a rank's program the parameters of a checkpoint, which outlives the result.
 [[nodiscard]] std::function<void(Executor& executor)> restored_from(const RunSetup& setup,
                                                                     const CheckpointReader& checkpoint,
                                                                     RestoredWeights weights);

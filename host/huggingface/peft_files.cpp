@@ -299,7 +299,7 @@ void PeftConfig::require_supported() const {
   fields_.require("bias", OptionValue(std::string("none")));
   for (const auto& [field, value] : fields_.values()) {
     const std::string name = field.substr(0, field.find('.'));
-    const bool is_listed = std::find(kUnsupported.begin(), kUnsupported.end(), name) != kUnsupported.end();
+    const bool is_listed = contains(kUnsupported, name);
     const bool is_use = name.starts_with("use_") && name != "use_rslora";
     if ((is_listed || is_use) && value && !is_empty(*value)) {
       throw OptionError(name, "found " + to_string(*value) + ", which Strata does not compute; accepted: none");
@@ -311,7 +311,7 @@ void PeftConfig::require_supported() const {
   const auto start = fields_.values().find("init_lora_weights");
   const auto* word =
       start != fields_.values().end() && start->second ? std::get_if<std::string>(&*start->second) : nullptr;
-  if (word != nullptr && std::find(kInitialValues.begin(), kInitialValues.end(), *word) == kInitialValues.end()) {
+  if (word != nullptr && !contains(kInitialValues, *word)) {
     throw OptionError("init_lora_weights",
                       "found \"" + *word +
                           "\", whose adapters belong to a base model with other weights; accepted: "

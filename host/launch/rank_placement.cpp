@@ -110,7 +110,7 @@ std::vector<HostSlots> for_processes(std::vector<HostSlots> hosts, int ranks_per
 bool is_this_machine(const std::string& name) {
   const std::string own = own_host_name();
   const std::array<std::string, 5> names{"localhost", "127.0.0.1", "::1", own, own.substr(0, own.find('.'))};
-  return std::find(names.begin(), names.end(), name) != names.end();
+  return contains(names, name);
 }
 
 std::vector<int> place_ranks(const std::vector<HostSlots>& hosts, int ranks) {

@@ -88,7 +88,7 @@ std::vector<std::string> HookWatch::look(double now) {
     seen.patience = std::max(2 * seen.patience, limit_);
     const std::string message = std::string(each.plugin) + ": hook '" + each.hook + "' has been running for " +
                                 std::to_string(std::lround(std::floor(seconds))) + " s";
-    if (std::find(messages.begin(), messages.end(), message) == messages.end()) messages.push_back(message);
+    if (!contains(messages, message)) messages.push_back(message);
   }
   seen_ = std::move(still);
   return messages;

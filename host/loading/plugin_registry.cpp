@@ -82,7 +82,7 @@ std::vector<std::string> PluginRegistry::warnings() const {
     if (!file.refusal.empty()) continue;
     for (const std::string& text : file.warnings) {
       const std::string warning = text.starts_with("it ") ? file.path.string() + ": " + text : text;
-      if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+      if (!contains(warnings, warning)) warnings.push_back(warning);
     }
   }
   return warnings;

@@ -1,6 +1,5 @@
 #include "loading/resolved_plugins.hpp"
 
-#include <algorithm>
 #include <set>
 
 #include "config/sections.hpp"
@@ -25,7 +24,7 @@ void require_names(const PluginOrigin& origin, const OptionSchema& schema, const
     if (!names.insert(option.name).second) {
       throw PluginError(origin, "", "", "declares option '" + option.name + "' twice");
     }
-    if (std::find(keys.begin(), keys.end(), option.name) != keys.end()) {
+    if (contains(keys, option.name)) {
       throw PluginError(origin, "", "", "declares option '" + option.name + "', which is a key of [" + section + "]");
     }
   }

@@ -18,10 +18,6 @@ class UnsyncedDisk final : public Disk {
   int sync(int /*descriptor*/) const override { return 0; }
 };
 
-double unix_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 /// The file is replaced as a whole, so it must not be a device, a pipe or a folder.
 void require_replaceable(const std::string& file, const char* key) {
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();
@@ -106,7 +102,7 @@ void MetricsFile::evaluation(const EvaluationRecord& record) {
 
 void MetricsFile::checkpoint(const CheckpointRecord& record) {
   checkpoint_step_ = record.step;
-  checkpoint_time_ = unix_seconds();
+  checkpoint_time_ = seconds_since_1970();
   write(true);
 }
 
@@ -142,7 +138,7 @@ void MetricsFile::replace(const std::string& path, const char* key, const std::s
 std::string MetricsFile::metrics_text() const {
   MetricsText text("{run=\"" + escaped(run_) + "\",host=\"" + escaped(host_) + "\"}");
   text.gauge("running", "1 while the run trains, 0 after its end or failure.", is_running_ ? 1 : 0);
-  text.gauge("time_seconds", "Time of these values, since 1970.", unix_seconds());
+  text.gauge("time_seconds", "Time of these values, since 1970.", seconds_since_1970());
   text.gauge("step", "Steps so far.", static_cast<double>(step_.step));
   text.gauge("steps", "Steps of the whole run.", static_cast<double>(last_step_));
   text.counter("restarts_total", "Times that a launcher has started the run again.", restarts_);

@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <boost/crc.hpp>
 #include <charconv>
-#include <chrono>
 #include <cstddef>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "files/protobuf_message.hpp"
+#include "files/text_format.hpp"
 #include "log/run_log.hpp"
 
 namespace strata::host {
@@ -19,10 +19,6 @@ namespace fs = std::filesystem;
 /// the two is a time in seconds. The ending is ours, so that only our own files are removed.
 constexpr std::string_view kNameBegin = "events.out.tfevents.";
 constexpr std::string_view kNameEnd = ".strata";
-
-double seconds_since_1970() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 /// The number in the name of an event file.
 std::optional<std::int64_t> number_of(const fs::path& file) {

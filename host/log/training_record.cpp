@@ -29,15 +29,18 @@ double median_of_others(const RankTimes& times, std::size_t rank) {
   for (std::size_t i = 0; i < times.seconds.size(); ++i) {
     if (i != rank) others.push_back(times.own_seconds(i));
   }
-  const auto middle = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
-  std::nth_element(others.begin(), middle, others.end());
-  if (others.size() % 2 == 1) return *middle;
-  return (*std::max_element(others.begin(), middle) + *middle) / 2;
+  return median(std::move(others));
 }
 
 std::string milliseconds(double seconds) { return format_line(seconds < 0.1 ? "%.2f ms" : "%.0f ms", seconds * 1e3); }
 
 }  // namespace
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
 
 std::string without_numbers(const std::string& name) {
   std::string kept;
@@ -70,13 +73,7 @@ void SteadyMedian::add(double value) {
   stride_ *= 2;
 }
 
-double SteadyMedian::value() const {
-  if (values_.empty()) return 0;
-  std::vector<double> values = values_;
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
+double SteadyMedian::value() const { return values_.empty() ? 0 : median(values_); }
 
 std::int64_t resident_bytes() { return status_bytes("VmRSS:"); }
 

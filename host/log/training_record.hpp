@@ -34,6 +34,9 @@ struct Metric {
   double value = 0;
 };
 
+/// Of an even number of values, the mean of the two in the middle. There is at least one.
+[[nodiscard]] double median(std::vector<double> values);
+
 /// `name` without those of its parts between dots that are numbers: "load.largest" for "load.3.largest".
 [[nodiscard]] std::string without_numbers(const std::string& name);
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -50,7 +49,7 @@ WorkDependencies message_dependencies(const std::vector<const Program*>& program
                               " task of chunk " + std::to_string(at.chunk) + " receives");
     }
     std::vector<ChunkPhase>& needed = dependencies[at];
-    if (std::find(needed.begin(), needed.end(), sender->second) == needed.end()) needed.push_back(sender->second);
+    if (!contains(needed, sender->second)) needed.push_back(sender->second);
   });
   return dependencies;
 }

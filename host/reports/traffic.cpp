@@ -32,7 +32,7 @@ std::map<TrafficKey, double> program_traffic(const Program& program) {
 bool takes_part(const Counterparts& with, const Mesh& mesh, int rank) {
   if (with.members.empty() || with.peer) return true;
   const int coordinate = mesh.coordinates(rank).at(with.axes.front());
-  return std::find(with.members.begin(), with.members.end(), coordinate) != with.members.end();
+  return contains(with.members, coordinate);
 }
 
 void add_rank(TrafficMatrix& matrix, const Mesh& mesh, int rank, const TrafficKey& key, double bytes) {

@@ -5,16 +5,10 @@
 #include <algorithm>
 
 #include "files/host_name.hpp"
+#include "files/text_format.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
-namespace {
-
-double unix_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
 
 bool FlightRecorder::accept(bool is_move) {
   if (!failed_ && is_move) ++moves_;
@@ -216,7 +210,7 @@ RecordedCommunication FlightRecorder::read(const Entry& entry, double now) const
 
 FlightRecord FlightRecorder::read() const {
   FlightRecord record{.rank = rank_, .rank_count = rank_count_, .host = own_host_name(), .process = ::getpid()};
-  record.time = unix_seconds();
+  record.time = seconds_since_1970();
   const std::lock_guard lock(mutex_);
   record.activity = activity_;
   record.step = step_;

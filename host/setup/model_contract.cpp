@@ -66,7 +66,7 @@ class Contract {
     for (const Given& each : given_) {
       if (each.name == node.name && each.type == wanted) return require_sizes(each);
       if (each.name == node.name) types.push_back(to_string(each.type));
-      if (std::find(names.begin(), names.end(), each.name) == names.end()) names.push_back(each.name);
+      if (!contains(names, each.name)) names.push_back(each.name);
     }
     const std::string reads = "it reads the input '" + node.name + "'";
     if (!types.empty()) refuse(reads + " as " + to_string(wanted) + "; the data has " + join(types, ", "));

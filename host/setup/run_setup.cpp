@@ -94,7 +94,7 @@ std::vector<DatasetInput> inputs_of(const ResolvedPlugin<DatasetFactory>& plugin
     if (each.dtype != DType::i32 && each.dtype != DType::f32) {
       refuse("as " + std::string(to_string(each.dtype)) + "; accepted: i32, f32");
     }
-    if (find_dim(each.dims, "batch") >= 0) refuse("with the dimension 'batch'; accepted: dimensions of one sample");
+    if (contains(each.dims, "batch")) refuse("with the dimension 'batch'; accepted: dimensions of one sample");
     if (find_input(inputs, each.name, each.dims.size() + (each.per_sample ? 1 : 0)) != i) {
       refuse(
           "twice with the same number of dimensions, 'batch' included; accepted: inputs of one name that differ in it");

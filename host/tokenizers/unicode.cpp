@@ -101,7 +101,7 @@ constexpr CodePoints kNoNonspacingYet[] = {
     {0x1E944, 0x1E94A}};
 constexpr CodePoints kNoControlYet[] = {{0x890, 0x891}, {0x8E2, 0x8E2}, {0x110CD, 0x110CD}, {0x13430, 0x1343F}};
 
-bool contains(std::span<const CodePoints> ranges, char32_t code_point) {
+bool is_in(std::span<const CodePoints> ranges, char32_t code_point) {
   const auto next = std::upper_bound(ranges.begin(), ranges.end(), code_point,
                                      [](char32_t value, const CodePoints& range) { return value < range.first; });
   return next != ranges.begin() && code_point <= std::prev(next)->last;
@@ -164,7 +164,7 @@ void append_normal_form(std::string& result, std::string_view text, NormalForm f
   std::size_t begin = 0;
   for (std::size_t position = 0; position < text.size();) {
     const std::size_t at = position;
-    if (!contains(kWithoutNormalForm, read_code_point(text, position))) continue;
+    if (!is_in(kWithoutNormalForm, read_code_point(text, position))) continue;
     append_todays_form(result, text.substr(begin, at - begin), form);
     result.append(text, at, position - at);
     begin = position;
@@ -230,7 +230,7 @@ bool is_punctuation(char32_t code_point) {
   }
   const utf8proc_category_t category = category_of(code_point);
   const bool is_now = category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
-  return is_now ? !contains(kNoPunctuationYet, code_point) : contains(kPunctuationOnce, code_point);
+  return is_now ? !is_in(kNoPunctuationYet, code_point) : is_in(kPunctuationOnce, code_point);
 }
 
 bool is_word_character(char32_t code_point) {
@@ -247,26 +247,26 @@ bool is_word_character(char32_t code_point) {
 bool is_mark(char32_t code_point) {
   const utf8proc_category_t category = category_of(code_point);
   const bool is_now = category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
-  return is_now ? !contains(kNoMarkYet, code_point) : contains(kMarkOnce, code_point);
+  return is_now ? !is_in(kNoMarkYet, code_point) : is_in(kMarkOnce, code_point);
 }
 
 bool is_nonspacing_mark(char32_t code_point) {
   constexpr char32_t kOnce = 0x1734;
   if (category_of(code_point) != UTF8PROC_CATEGORY_MN) return code_point == kOnce;
-  return !contains(kNoNonspacingYet, code_point) && !contains(kNoMarkYet, code_point);
+  return !is_in(kNoNonspacingYet, code_point) && !is_in(kNoMarkYet, code_point);
 }
 
 bool is_control(char32_t code_point) {
   const utf8proc_category_t category = category_of(code_point);
   return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CO ||
-         (category == UTF8PROC_CATEGORY_CF && !contains(kNoControlYet, code_point));
+         (category == UTF8PROC_CATEGORY_CF && !is_in(kNoControlYet, code_point));
 }
 
 bool is_ideograph(char32_t code_point) {
   static constexpr CodePoints kIdeographs[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},
                                                {0x20000, 0x2A6DF}, {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF},
                                                {0x2F800, 0x2FA1F}};
-  return contains(kIdeographs, code_point);
+  return is_in(kIdeographs, code_point);
 }
 
 std::string normal_form(std::string_view text, NormalForm form) {

@@ -12,12 +12,6 @@
 namespace strata::host {
 namespace {
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 /// `factor` times the median of the window. Infinite if the rule is off, the window is not full, or the median is not
 /// positive, since then a factor has no meaning.
 double largest(const std::vector<double>& window, std::int64_t size, double factor) {

@@ -1,6 +1,5 @@
 #include "train/resume.hpp"
 
-#include <algorithm>
 #include <exception>
 
 #include "strata/error.hpp"
@@ -60,7 +59,7 @@ class ResumeCheck {
  private:
   [[nodiscard]] bool accepts(const std::string& setting) const {
     const std::vector<std::string>& accepted = configuration_.run.accept_changed;
-    return std::find(accepted.begin(), accepted.end(), setting) != accepted.end();
+    return contains(accepted, setting);
   }
 
   void refuse(const std::string& setting, const std::string& path, const std::string& stored,

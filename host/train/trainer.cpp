@@ -360,7 +360,7 @@ class Trainer::Rank {
 
 bool has_first_rank(const World& world) {
   const std::vector<int> ranks = world.local_ranks();
-  return std::find(ranks.begin(), ranks.end(), 0) != ranks.end();
+  return contains(ranks, 0);
 }
 
 TrainingSummary Trainer::run() {

@@ -11,24 +11,13 @@ namespace strata::host {
 namespace {
 
 Value add_leaf(Graph& graph, const std::string& op, const std::string& name, const TensorType& type) {
-  Node leaf;
-  leaf.op = op;
-  leaf.name = name;
-  leaf.results = {type};
-  const Value value{graph.append(std::move(leaf)), 0};
-  if (op == "parameter") {
-    Parameter parameter;
-    parameter.name = name;
-    parameter.value = value;
-    graph.parameters.push_back(std::move(parameter));
-  }
+  const Value value{graph.append({.op = op, .name = name, .results = {type}}), 0};
+  if (op == "parameter") graph.parameters.push_back({.name = name, .value = value});
   return value;
 }
 
 bool is_read(const Graph& graph, Value value) {
-  const auto reads = [&](const Node& node) {
-    return std::find(node.operands.begin(), node.operands.end(), value) != node.operands.end();
-  };
+  const auto reads = [&](const Node& node) { return contains(node.operands, value); };
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), reads) ||
          std::any_of(graph.sinks.begin(), graph.sinks.end(), [&](const Sink& sink) { return sink.value == value; });
 }
@@ -46,20 +35,14 @@ class RuleContext final : public GradientContext {
 
   std::vector<Value> emit(int index, const std::string& op, std::vector<Value> operands,
                           Attributes attributes) override {
-    Node node;
-    node.op = op;
-    node.name = node_.name;
-    node.operands = std::move(operands);
-    node.attributes = std::move(attributes);
-    node.block = node_.block;
     const bool is_final = index != kReadByGradients && alone_.graph.node(operand(index).node).is_parameter();
-    node.phase = is_final ? Phase::weight : Phase::backward;
-    node.results = registry_.get(op).infer(alone_.graph, node);
-    const auto count = static_cast<int>(node.results.size());
-    const int id = alone_.graph.append(std::move(node));
-    std::vector<Value> values;
-    for (int i = 0; i < count; ++i) values.push_back({id, i});
-    return values;
+    return append_inferred(alone_.graph, registry_,
+                           {.op = op,
+                            .name = node_.name,
+                            .operands = std::move(operands),
+                            .attributes = std::move(attributes),
+                            .block = node_.block,
+                            .phase = is_final ? Phase::weight : Phase::backward});
   }
 
   void contribute(int index, Value gradient) override {

@@ -46,7 +46,7 @@ double summed_terms(const OpInstance& instance, const OperandDescription& result
   std::map<Dim, std::int64_t> summed;
   for (const OperandDescription& operand : instance.operands) {
     for (std::size_t i = 0; i < operand.dims.size(); ++i) {
-      if (find_dim(result.dims, operand.dims[i]) < 0) summed[operand.dims[i]] = operand.shape[i];
+      if (!contains(result.dims, operand.dims[i])) summed[operand.dims[i]] = operand.shape[i];
     }
   }
   double terms = 1;

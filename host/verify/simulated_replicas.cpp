@@ -101,7 +101,7 @@ SimulatedReplicas find_replicas(const Stack& stack, const Compiled& compiled, co
   std::vector<MeshAxis> both;
   for (const MeshAxis& axis : stack.mesh.axes()) {
     const bool is_unsynchronized = stack.unsynchronized.contains(axis.name);
-    const bool is_reduced = std::find(stack.reduced.begin(), stack.reduced.end(), axis.name) != stack.reduced.end();
+    const bool is_reduced = contains(stack.reduced, axis.name);
     if (is_unsynchronized) unsynchronized.push_back(axis);
     if (is_reduced) reduced.push_back(axis);
     if (is_unsynchronized || is_reduced) both.push_back(axis);

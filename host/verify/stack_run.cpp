@@ -91,7 +91,7 @@ void join_processes(Communicator& communicator, Device& device, Executor& execut
   const std::vector<StackResult> all = gather_results(communicator, device, own);
   if (communicator.rank() != local_ranks.front()) return;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (std::find(local_ranks.begin(), local_ranks.end(), static_cast<int>(rank)) != local_ranks.end()) continue;
+    if (contains(local_ranks, static_cast<int>(rank))) continue;
     collector.add(all[rank]);
     result.planned_peak_bytes[rank] = all[rank].planned_peak_bytes.at(0);
     result.arena_peak_bytes[rank] = all[rank].arena_peak_bytes.at(0);

@@ -1,15 +1,12 @@
 #include "bert.hpp"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "common/classification.hpp"
 #include "common/layers.hpp"
 #include "common/options.hpp"
-#include "strata/error.hpp"
 #include "strata/graph.hpp"
 #include "strata/model.hpp"
 #include "strata/plugin.hpp"
@@ -20,23 +17,19 @@ namespace {
 using namespace strata;
 using models::size_option;
 
-struct NamedSize {
-  std::string_view name;
-  std::int64_t layers;
-  std::int64_t heads;
-  std::int64_t embed;
-};
-
 /// The published sizes. All have context 512, and ffn = 4 embed.
-constexpr std::array<NamedSize, 4> kSizes{
-    {{"bert-tiny", 2, 2, 128}, {"bert-small", 4, 8, 512}, {"bert-base", 12, 12, 768}, {"bert-large", 24, 16, 1024}}};
+std::vector<models::NamedSize<Settings>> named_sizes() {
+  return {{"bert-tiny", {.layers = 2, .heads = 2, .embed = 128}},
+          {"bert-small", {.layers = 4, .heads = 8, .embed = 512}},
+          {"bert-base", {.layers = 12, .heads = 12, .embed = 768}},
+          {"bert-large", {.layers = 24, .heads = 16, .embed = 1024}}};
+}
 
 OptionSchema option_schema() {
   return {
-      option::word("size", "custom",
-                   "A published size, which gives layers, heads, embed, ffn and context (512); fields that are set "
-                   "override it.",
-                   {"custom", "bert-tiny", "bert-small", "bert-base", "bert-large"}),
+      models::named_size_option(named_sizes(),
+                                "A published size, which gives layers, heads, embed, ffn and context (512); fields "
+                                "that are set override it."),
       size_option("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
       size_option("heads", "Attention heads; must divide embed; 0: the size's, 12 for custom.", 4096),
       size_option("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
@@ -56,13 +49,7 @@ OptionSchema option_schema() {
 }  // namespace
 
 Settings settings_from(const Options& options) {
-  Settings settings;
-  for (const NamedSize& size : kSizes) {
-    if (options.word("size") != size.name) continue;
-    settings.layers = size.layers;
-    settings.heads = size.heads;
-    settings.embed = size.embed;
-  }
+  Settings settings = models::settings_of_size(named_sizes(), options);
   const models::Overrides overrides(options);
   overrides.integer("layers", settings.layers);
   overrides.integer("heads", settings.heads);
@@ -220,42 +207,27 @@ class Bert final : public Model {
     BertBuilder(b, settings_).build();
   }
 
+  static Options shrink(const Options& options, const ShrinkRequest& request) {
+    const Settings full = settings_from(options);
+    models::SmallOptions small(options, request);
+    small.set("layers", small.blocks(full.layers));
+    small.set_equal_heads({"embed", "embed_in", "embed_out"});
+    small.set("ffn", small.multiple({"ffn"}, 6));
+    small.set("context", small.multiple({"seq", "pos"}, 8));
+    small.set("vocab", small.multiple({"vocab"}, 16));
+    small.set("segments", small.multiple({"segments"}, std::min<std::int64_t>(full.segments, 2)));
+    small.set_classes(full.classes);
+    return small.options();
+  }
+
  private:
   Settings settings_;
 };
 
-class BertFactory final : public FactoryOf<ModelFactory, Bert> {
- public:
-  [[nodiscard]] Options shrink(const Options& options, const ShrinkRequest& request) const override {
-    const models::SmallSizes sizes(request);
-    const Settings full = settings_from(options);
-    const std::int64_t heads = sizes.several("heads");
-    const std::int64_t step =
-        std::lcm(heads * sizes.several("head_dim"),
-                 std::lcm(sizes.multiple("embed"), std::lcm(sizes.multiple("embed_in"), sizes.multiple("embed_out"))));
-    const std::int64_t embed = step < 8 ? 8 / step * step : step;
-    Options small = options;
-    small.set("size", OptionValue(std::string("custom")));
-    small.set("layers", OptionValue(sizes.blocks(full.layers)));
-    small.set("heads", OptionValue(heads));
-    small.set("embed", OptionValue(embed));
-    small.set("ffn", OptionValue(std::lcm(sizes.multiple("ffn"), std::int64_t{6})));
-    small.set("context",
-              OptionValue(std::lcm(std::lcm(sizes.multiple("seq"), sizes.multiple("pos")), std::int64_t{8})));
-    small.set("vocab", OptionValue(std::lcm(sizes.multiple("vocab"), std::int64_t{16})));
-    small.set("segments", OptionValue(std::lcm(sizes.multiple("segments"), std::min(full.segments, std::int64_t{2}))));
-    if (full.classes > 0) small.set("classes", OptionValue(std::lcm(sizes.multiple("classes"), std::int64_t{2})));
-    return small;
-  }
-
-  [[nodiscard]] const HuggingFaceFormat* huggingface() const override { return &format_; }
-
- private:
-  BertFormat format_;
-};
+using Factory = models::FactoryWithFormat<Bert, BertFormat>;
 
 }  // namespace
 }  // namespace bert
 
 STRATA_PLUGIN(model, "bert", "0.1.0", "Apache-2.0",
-              "BERT, by name of size or by fields: prediction of masked tokens, or classification.", bert::BertFactory);
+              "BERT, by name of size or by fields: prediction of masked tokens, or classification.", bert::Factory);

@@ -28,7 +28,7 @@ std::string activation_of(const HuggingFaceFields& config) {
 /// The head that config.json names. A file without one has none of the two.
 bool classifies(const HuggingFaceFields& config) {
   const std::vector<std::string> heads = config.words("architectures");
-  const auto has = [&](const char* name) { return std::find(heads.begin(), heads.end(), name) != heads.end(); };
+  const auto has = [&](const char* name) { return contains(heads, name); };
   if (has("BertForSequenceClassification")) return true;
   if (has("BertForMaskedLM")) return false;
   throw OptionError("architectures", "found " + (heads.empty() ? "none" : heads.front()) +

@@ -1,14 +1,11 @@
 #include "gpt2.hpp"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "common/layers.hpp"
 #include "common/options.hpp"
-#include "strata/error.hpp"
 #include "strata/model.hpp"
 #include "strata/plugin.hpp"
 
@@ -18,27 +15,21 @@ namespace {
 using namespace strata;
 using models::size_option;
 
-struct NamedSize {
-  std::string_view name;
-  std::int64_t layers;
-  std::int64_t heads;
-  std::int64_t embed;
-};
-
 /// The published sizes. All have context 1024 and vocabulary 50257.
-constexpr std::array<NamedSize, 4> kSizes{{{"gpt2-124m", 12, 12, 768},
-                                           {"gpt2-355m", 24, 16, 1024},
-                                           {"gpt2-774m", 36, 20, 1280},
-                                           {"gpt2-1558m", 48, 25, 1600}}};
+std::vector<models::NamedSize<Settings>> named_sizes() {
+  return {{"gpt2-124m", {.layers = 12, .heads = 12, .embed = 768, .vocab = 50257}},
+          {"gpt2-355m", {.layers = 24, .heads = 16, .embed = 1024, .vocab = 50257}},
+          {"gpt2-774m", {.layers = 36, .heads = 20, .embed = 1280, .vocab = 50257}},
+          {"gpt2-1558m", {.layers = 48, .heads = 25, .embed = 1600, .vocab = 50257}}};
+}
 
 /// The options of the plugin.
 OptionSchema option_schema() {
   return {
-      option::word(
-          "size", "custom",
+      models::named_size_option(
+          named_sizes(),
           "A published size, which gives layers, heads, embed, context (1024) and vocab (50257); fields that are set "
-          "override it.",
-          {"custom", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m"}),
+          "override it."),
       size_option("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
       size_option("heads", "Attention heads; must divide embed; 0: the size's, 12 for custom.", 4096),
       size_option("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
@@ -55,14 +46,7 @@ OptionSchema option_schema() {
 }  // namespace
 
 Settings settings_from(const Options& options) {
-  Settings settings;
-  for (const NamedSize& size : kSizes) {
-    if (options.word("size") != size.name) continue;
-    settings.layers = size.layers;
-    settings.heads = size.heads;
-    settings.embed = size.embed;
-    settings.vocab = 50257;
-  }
+  Settings settings = models::settings_of_size(named_sizes(), options);
   const models::Overrides overrides(options);
   overrides.integer("layers", settings.layers);
   overrides.integer("heads", settings.heads);
@@ -138,6 +122,18 @@ class Gpt2 final : public Model {
     return Generation{.positions = "positions", .documents = settings_.documents ? "documents" : ""};
   }
 
+  static Options shrink(const Options& options, const ShrinkRequest& request) {
+    const Settings full = settings_from(options);
+    models::SmallOptions small(options, request);
+    small.set("layers", small.blocks(full.layers));
+    small.set_equal_heads({"embed", "ffn"});
+    small.set("context", small.multiple({"seq", "pos"}, 8));
+    // A window that still hides tokens of the short context.
+    small.set("window", std::min<std::int64_t>(full.window, 3));
+    small.set("vocab", small.multiple({"vocab"}, 16));
+    return small.options();
+  }
+
  private:
   Settings settings_;
 };
@@ -180,36 +176,9 @@ void Gpt2::build(GraphBuilder& b) const {
   b.cross_entropy_loss(logits, b.input("targets", {"batch", "seq"}), "loss");
 }
 
-class Gpt2Factory final : public FactoryOf<ModelFactory, Gpt2> {
- public:
-  [[nodiscard]] Options shrink(const Options& options, const ShrinkRequest& request) const override {
-    const models::SmallSizes sizes(request);
-    const Settings full = settings_from(options);
-    const std::int64_t heads = sizes.several("heads");
-    const std::int64_t head_dim = sizes.several("head_dim");
-    const std::int64_t step = std::lcm(heads * head_dim, std::lcm(sizes.multiple("embed"), sizes.multiple("ffn")));
-    const std::int64_t embed = step < 8 ? 8 / step * step : step;
-    Options small = options;
-    small.set("size", OptionValue(std::string("custom")));
-    small.set("layers", OptionValue(sizes.blocks(full.layers)));
-    small.set("heads", OptionValue(heads));
-    small.set("embed", OptionValue(embed));
-    small.set("context",
-              OptionValue(std::lcm(std::lcm(sizes.multiple("seq"), sizes.multiple("pos")), std::int64_t{8})));
-    // A window that still hides tokens of the short context.
-    small.set("window", OptionValue(std::min<std::int64_t>(full.window, 3)));
-    small.set("vocab", OptionValue(std::lcm(sizes.multiple("vocab"), std::int64_t{16})));
-    return small;
-  }
-
-  [[nodiscard]] const HuggingFaceFormat* huggingface() const override { return &format_; }
-
- private:
-  Gpt2Format format_;
-};
+using Factory = models::FactoryWithFormat<Gpt2, Gpt2Format>;
 
 }  // namespace
 }  // namespace gpt2
 
-STRATA_PLUGIN(model, "gpt2", "0.1.0", "Apache-2.0", "GPT-2 as published, by name of size or by fields.",
-              gpt2::Gpt2Factory);
+STRATA_PLUGIN(model, "gpt2", "0.1.0", "Apache-2.0", "GPT-2 as published, by name of size or by fields.", gpt2::Factory);

@@ -210,101 +210,100 @@ void Llama::add_head(GraphBuilder& b, Value x, Value table) const {
 }
 
 /// Options of a smaller model of the same kind.
-class SmallOptions {
+class SmallLlama {
  public:
-  SmallOptions(const Settings& full, const ShrinkRequest& request) : full_(full), sizes_(request) {}
+  SmallLlama(const Options& options, const ShrinkRequest& request)
+      : full_(settings_from(options)), small_(options, request) {}
 
-  Options of(const Options& options) const {
+  Options options() {
     const bool grouped = full_.kv_heads != full_.heads;
-    const std::int64_t kv_heads = sizes_.several(grouped ? "kv_heads" : "heads");
-    const std::int64_t heads = grouped ? kv_heads * sizes_.several("group") : kv_heads;
-    Options small = options;
-    small.set("size", OptionValue(std::string("custom")));
-    small.set("layers", OptionValue(sizes_.blocks(full_.layers)));
-    small.set("heads", OptionValue(heads));
-    small.set("kv_heads", OptionValue(kv_heads));
+    const std::int64_t kv_heads = small_.several(grouped ? "kv_heads" : "heads");
+    const std::int64_t heads = grouped ? kv_heads * small_.several("group") : kv_heads;
+    small_.set("layers", small_.blocks(full_.layers));
+    small_.set("heads", heads);
+    small_.set("kv_heads", kv_heads);
     // Two pairs a head, because with one pair all angles of a position are equal.
     const bool is_partial = full_.rope.fraction < 1;
-    const std::int64_t head_dim = std::lcm(sizes_.multiple("head_dim"), std::int64_t{is_partial ? 8 : 4});
-    small.set("head_dim", OptionValue(head_dim));
-    small.set("embed", OptionValue(std::lcm(sizes_.multiple("embed"), std::int64_t{8})));
-    small.set("ffn", OptionValue(std::lcm(sizes_.multiple("ffn"), std::int64_t{6})));
-    const std::int64_t context = std::lcm(std::lcm(sizes_.multiple("seq"), sizes_.multiple("pos")), std::int64_t{8});
-    small.set("context", OptionValue(context));
-    small.set("vocab", OptionValue(std::lcm(sizes_.multiple("vocab"), std::int64_t{16})));
-    keep_kind(full_, small);
+    const std::int64_t head_dim = small_.multiple({"head_dim"}, is_partial ? 8 : 4);
+    small_.set("head_dim", head_dim);
+    small_.set("embed", small_.multiple({"embed"}, 8));
+    small_.set("ffn", small_.multiple({"ffn"}, 6));
+    const std::int64_t context = small_.multiple({"seq", "pos"}, 8);
+    small_.set("context", context);
+    small_.set("vocab", small_.multiple({"vocab"}, 16));
+    keep_kind();
     const std::int64_t pairs = head_dim / (is_partial ? 4 : 2);
-    small.set("rope_fraction", OptionValue(is_partial ? 0.5 : 1.0));
-    if (full_.rope.scaling.kind == models::RopeScaling::Kind::longrope) keep_longrope(context, pairs, small);
-    if (full_.kind() == Kind::mixture) keep_experts(small);
-    return small;
+    small_.set("rope_fraction", is_partial ? 0.5 : 1.0);
+    if (full_.rope.scaling.kind == models::RopeScaling::Kind::longrope) keep_longrope(context, pairs);
+    if (full_.kind() == Kind::mixture) keep_experts();
+    return small_.options();
   }
 
  private:
-  void keep_experts(Options& small) const {
+  void keep_experts() {
     // So many that some are not chosen, and at least as many as are chosen.
     const std::int64_t choices = std::min<std::int64_t>(full_.experts.choices, 2);
     const std::int64_t fewest = std::min(full_.experts.count, choices + 1);
-    const std::int64_t multiple = sizes_.multiple("expert");
-    small.set("experts", OptionValue((fewest + multiple - 1) / multiple * multiple));
-    small.set("choices", OptionValue(choices));
-    small.set("normalize", OptionValue(word_of(full_.experts.normalize)));
+    const std::int64_t multiple = small_.multiple({"expert"});
+    small_.set("experts", (fewest + multiple - 1) / multiple * multiple);
+    small_.set("choices", choices);
+    small_.set("normalize", word_of(full_.experts.normalize));
     if (full_.experts.shared_width > 0) {
-      small.set("shared_ffn", OptionValue(std::lcm(sizes_.multiple("shared_ffn"), std::int64_t{4})));
+      small_.set("shared_ffn", small_.multiple({"shared_ffn"}, 4));
     }
   }
 
-  void keep_longrope(std::int64_t context, std::int64_t pairs, Options& small) const {
+  void keep_longrope(std::int64_t context, std::int64_t pairs) {
     // The small context is longer than the original one if the full context is.
     const models::RopeScaling& scaling = full_.rope.scaling;
     const double share = static_cast<double>(context) / static_cast<double>(full_.context);
-    small.set("rope_original_context", OptionValue(std::max(2.0, scaling.original_context * share)));
+    small_.set("rope_original_context", std::max(2.0, scaling.original_context * share));
     for (const auto& [name, factors] : {std::pair{"rope_short_factors", scaling.short_factors},
                                         std::pair{"rope_long_factors", scaling.long_factors}}) {
       std::vector<double> kept = factors;
       kept.resize(static_cast<std::size_t>(pairs), factors.back());
-      small.set(name, OptionValue(kept));
+      small_.set(name, kept);
     }
   }
 
   /// Sets what a published size implies and a custom one does not.
-  static void keep_kind(const Settings& full, Options& small) {
-    small.set("norm_epsilon", OptionValue(full.norm_epsilon));
-    small.set("rope_base", OptionValue(full.rope.base));
-    small.set("rope_factor", OptionValue(full.rope.scaling.factor));
-    small.set("rope_original_context", OptionValue(full.rope.scaling.original_context));
-    small.set("rope_scaling", OptionValue(word_of(full.rope.scaling.kind)));
-    small.set("tied", OptionValue(word_of(full.tied)));
-    small.set("qkv_bias", OptionValue(word_of(full.qkv_bias)));
-    small.set("output_bias", OptionValue(word_of(full.output_bias)));
-    if (full.kind() == Kind::dense) small.set("mlp_bias", OptionValue(word_of(full.mlp_bias)));
-    small.set("qk_norm", OptionValue(word_of(full.qk_norm)));
-    small.set("norm_plus_one", OptionValue(word_of(full.norm_plus_one)));
-    small.set("norm_place", OptionValue(word_of(full.norm_place)));
-    small.set("activation", OptionValue(full.activation));
-    keep_numbers(full, small);
+  void keep_kind() {
+    small_.set("norm_epsilon", full_.norm_epsilon);
+    small_.set("rope_base", full_.rope.base);
+    small_.set("rope_factor", full_.rope.scaling.factor);
+    small_.set("rope_original_context", full_.rope.scaling.original_context);
+    small_.set("rope_scaling", word_of(full_.rope.scaling.kind));
+    small_.set("tied", word_of(full_.tied));
+    small_.set("qkv_bias", word_of(full_.qkv_bias));
+    small_.set("output_bias", word_of(full_.output_bias));
+    if (full_.kind() == Kind::dense) small_.set("mlp_bias", word_of(full_.mlp_bias));
+    small_.set("qk_norm", word_of(full_.qk_norm));
+    small_.set("norm_plus_one", word_of(full_.norm_plus_one));
+    small_.set("norm_place", word_of(full_.norm_place));
+    small_.set("activation", full_.activation);
+    keep_numbers();
     // A window that still hides tokens of the short context, and a block with it. Of two blocks, one is different.
-    small.set("window", OptionValue(std::min<std::int64_t>(full.window, 3)));
-    small.set("window_layers", OptionValue(std::min<std::int64_t>(full.window_layers, 1)));
-    small.set("global_every", OptionValue(std::min<std::int64_t>(full.global_every, 2)));
-    small.set("no_rope_every", OptionValue(std::min<std::int64_t>(full.no_rope_every, 2)));
+    small_.set("window", std::min<std::int64_t>(full_.window, 3));
+    small_.set("window_layers", std::min<std::int64_t>(full_.window_layers, 1));
+    small_.set("global_every", std::min<std::int64_t>(full_.global_every, 2));
+    small_.set("no_rope_every", std::min<std::int64_t>(full_.no_rope_every, 2));
   }
 
-  static void keep_numbers(const Settings& full, Options& small) {
-    small.set("scaled_embedding", OptionValue(word_of(full.scaled_embedding)));
-    for (const auto& [name, value] : {std::pair{"embedding_multiplier", full.embedding_multiplier},
-                                      {"residual_multiplier", full.residual_multiplier},
-                                      {"attention_multiplier", full.attention_multiplier},
-                                      {"logits_scaling", full.logits_scaling},
-                                      {"attention_cap", full.attention_cap},
-                                      {"logit_cap", full.logit_cap},
-                                      {"local_rope_base", full.local_rope_base}}) {
-      small.set(name, OptionValue(value));
+  void keep_numbers() {
+    small_.set("scaled_embedding", word_of(full_.scaled_embedding));
+    for (const auto& [name, value] : {std::pair{"embedding_multiplier", full_.embedding_multiplier},
+                                      {"residual_multiplier", full_.residual_multiplier},
+                                      {"attention_multiplier", full_.attention_multiplier},
+                                      {"logits_scaling", full_.logits_scaling},
+                                      {"attention_cap", full_.attention_cap},
+                                      {"logit_cap", full_.logit_cap},
+                                      {"local_rope_base", full_.local_rope_base}}) {
+      small_.set(name, value);
     }
   }
 
-  const Settings& full_;
-  models::SmallSizes sizes_;
+  Settings full_;
+  models::SmallOptions small_;
 };
 
 }  // namespace
@@ -312,7 +311,7 @@ class SmallOptions {
 std::unique_ptr<Model> FamilyFactory::create(const Options& options) const { return std::make_unique<Llama>(options); }
 
 Options FamilyFactory::shrink(const Options& options, const ShrinkRequest& request) const {
-  return SmallOptions(settings_from(options), request).of(options);
+  return SmallLlama(options, request).options();
 }
 
 }  // namespace llama

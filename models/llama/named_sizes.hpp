@@ -1,17 +1,13 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "common/options.hpp"
 #include "llama.hpp"
 
 namespace llama {
 
-/// A Hugging Face model.
-struct NamedSize {
-  std::string name;
-  Settings settings;
-};
+using NamedSize = strata::models::NamedSize<Settings>;
 
 /// The published sizes that `size` accepts. Their context is that of the published training, which `context` shortens.
 [[nodiscard]] const std::vector<NamedSize>& named_sizes();

@@ -283,11 +283,8 @@ OptionSchema option_schema(Kind kind) {
 }
 
 Settings settings_from(const Options& options) {
-  Settings settings;
+  Settings settings = models::settings_of_size(named_sizes(), options);
   const bool custom = options.word("size") == "custom";
-  for (const NamedSize& size : named_sizes()) {
-    if (options.word("size") == size.name) settings = size.settings;
-  }
   const Overrides overrides(options);
   overrides.integer("layers", settings.layers);
   overrides.integer("embed", settings.embed);

@@ -223,7 +223,7 @@ class OptionsReader {
     if (type_.only_longrope && (type == "su" || type == "yarn")) type = "longrope";
     std::vector<std::string> accepted{"default", "longrope"};
     if (!type_.only_longrope) accepted = {"default", "linear", "llama3", "yarn", "longrope"};
-    if (std::find(accepted.begin(), accepted.end(), type) != accepted.end()) return type;
+    if (contains(accepted, type)) return type;
     throw OptionError(key, "found \"" + type + "\"; accepted: \"" + join(accepted, "\", \"") + '"');
   }
 

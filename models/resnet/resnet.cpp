@@ -1,10 +1,8 @@
 #include "resnet.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <numeric>
-#include <string_view>
+#include <vector>
 
 #include "common/classification.hpp"
 #include "common/images.hpp"
@@ -20,43 +18,39 @@ namespace {
 using namespace strata;
 using models::size_option;
 
-struct NamedSize {
-  std::string_view name;
-  bool is_bottleneck;
-  std::array<std::int64_t, 4> layers;
-};
-
-constexpr std::array<NamedSize, 3> kSizes{
-    {{"resnet-18", false, {2, 2, 2, 2}}, {"resnet-34", false, {3, 4, 6, 3}}, {"resnet-50", true, {3, 4, 6, 3}}}};
+std::vector<models::NamedSize<Settings>> named_sizes() {
+  return {{"resnet-18", {.layers = {2, 2, 2, 2}}},
+          {"resnet-34", {.layers = {3, 4, 6, 3}}},
+          {"resnet-50", {.is_bottleneck = true, .layers = {3, 4, 6, 3}}}};
+}
 
 constexpr double kLargestSide = 65536;
 constexpr double kMostBlocks = 1024;
 constexpr std::size_t kMostStages = 8;
 
 OptionSchema option_schema() {
-  return {
-      option::word("size", "custom", "A published size, which gives block and layers; fields that are set override it.",
-                   {"custom", "resnet-18", "resnet-34", "resnet-50"}),
-      option::word("block", "auto",
-                   "Residual blocks: basic, two convolutions of 3 x 3 pixels, or bottleneck, one between two of "
-                   "1 x 1; auto: the size's, basic for custom.",
-                   {"auto", "basic", "bottleneck"}),
-      {.name = "layers",
-       .type = OptionType::numbers,
-       .default_value = OptionValue(std::vector<double>{}),
-       .documentation = "Residual blocks of each stage; none: the size's, [2, 2, 2, 2] for custom.",
-       .minimum = 1,
-       .maximum = kMostBlocks},
-      size_option("planes", "Inner channels of the first stage, doubled in each further one; 0: 64.", 65536),
-      option::word("stem", "imagenet",
-                   "imagenet: a convolution of 7 x 7 pixels and a pooling, which divide the image by 4; cifar: a "
-                   "convolution of 3 x 3 pixels, for small images.",
-                   {"imagenet", "cifar"}),
-      size_option("image", "Pixels of an image's height, and of its width without `width`; 0: 224.", kLargestSide),
-      size_option("width", "Pixels of an image's width; 0: as many as its height.", kLargestSide),
-      option::integer("channels", 3, 1, 65536, "Values of a pixel."),
-      size_option("classes", "Classes; 0: as many as the data has.", 16777216),
-      models::label_smoothing_option()};
+  return {models::named_size_option(named_sizes(),
+                                    "A published size, which gives block and layers; fields that are set override it."),
+          option::word("block", "auto",
+                       "Residual blocks: basic, two convolutions of 3 x 3 pixels, or bottleneck, one between two of "
+                       "1 x 1; auto: the size's, basic for custom.",
+                       {"auto", "basic", "bottleneck"}),
+          {.name = "layers",
+           .type = OptionType::numbers,
+           .default_value = OptionValue(std::vector<double>{}),
+           .documentation = "Residual blocks of each stage; none: the size's, [2, 2, 2, 2] for custom.",
+           .minimum = 1,
+           .maximum = kMostBlocks},
+          size_option("planes", "Inner channels of the first stage, doubled in each further one; 0: 64.", 65536),
+          option::word("stem", "imagenet",
+                       "imagenet: a convolution of 7 x 7 pixels and a pooling, which divide the image by 4; cifar: a "
+                       "convolution of 3 x 3 pixels, for small images.",
+                       {"imagenet", "cifar"}),
+          size_option("image", "Pixels of an image's height, and of its width without `width`; 0: 224.", kLargestSide),
+          size_option("width", "Pixels of an image's width; 0: as many as its height.", kLargestSide),
+          option::integer("channels", 3, 1, 65536, "Values of a pixel."),
+          size_option("classes", "Classes; 0: as many as the data has.", 16777216),
+          models::label_smoothing_option()};
 }
 
 std::vector<std::int64_t> whole_numbers(const std::vector<double>& numbers) {
@@ -72,12 +66,7 @@ std::vector<std::int64_t> whole_numbers(const std::vector<double>& numbers) {
 }  // namespace
 
 Settings settings_from(const Options& options) {
-  Settings settings;
-  for (const NamedSize& size : kSizes) {
-    if (options.word("size") != size.name) continue;
-    settings.is_bottleneck = size.is_bottleneck;
-    settings.layers.assign(size.layers.begin(), size.layers.end());
-  }
+  Settings settings = models::settings_of_size(named_sizes(), options);
   if (options.word("block") != "auto") settings.is_bottleneck = options.word("block") == "bottleneck";
   const std::vector<std::int64_t> layers = whole_numbers(options.numbers("layers"));
   if (layers.size() > kMostStages) {
@@ -234,45 +223,36 @@ class Resnet final : public Model {
 
   void build(GraphBuilder& b) const override { ResnetBuilder(b, settings_).build(); }
 
+  static Options shrink(const Options& options, const ShrinkRequest& request) {
+    const Settings full = settings_from(options);
+    models::SmallOptions small(options, request);
+    std::vector<double> layers(full.layers.begin(), full.layers.end());
+    if (!request.keeps_blocks) layers.assign(std::min<std::size_t>(full.stages(), 2), 1);
+    std::int64_t planes = 2;
+    for (std::size_t stage = 1; stage <= layers.size(); ++stage) {
+      const std::string number = std::to_string(stage);
+      planes = small.multiple({"outer" + number, "inner" + number, "middle" + number}, planes);
+    }
+    const std::int64_t side = full.is_small_stem ? 6 : 18;
+    small.set("block", std::string(full.is_bottleneck ? "bottleneck" : "basic"));
+    small.set("layers", layers);
+    small.set("planes", planes);
+    small.set("image", small.multiple({"height"}, side));
+    small.set("width", small.multiple({"width"}, side));
+    small.set("channels", small.multiple({"channels"}, std::min<std::int64_t>(full.channels, 2)));
+    small.set_classes(full.classes);
+    return small.options();
+  }
+
  private:
   Settings settings_;
 };
 
-class ResnetFactory final : public FactoryOf<ModelFactory, Resnet> {
- public:
-  [[nodiscard]] Options shrink(const Options& options, const ShrinkRequest& request) const override {
-    const models::SmallSizes sizes(request);
-    const Settings full = settings_from(options);
-    std::vector<double> layers(full.layers.begin(), full.layers.end());
-    if (!request.keeps_blocks) layers.assign(std::min<std::size_t>(full.stages(), 2), 1);
-    std::int64_t planes = 2;
-    for (std::size_t stage = 0; stage < layers.size(); ++stage) {
-      for (const char* dim : {"outer", "inner", "middle"}) {
-        planes = std::lcm(planes, sizes.multiple(dim + std::to_string(stage + 1)));
-      }
-    }
-    const std::int64_t side = full.is_small_stem ? 6 : 18;
-    Options small = options;
-    small.set("size", OptionValue(std::string("custom")));
-    small.set("block", OptionValue(std::string(full.is_bottleneck ? "bottleneck" : "basic")));
-    small.set("layers", OptionValue(layers));
-    small.set("planes", OptionValue(planes));
-    small.set("image", OptionValue(std::lcm(side, sizes.multiple("height"))));
-    small.set("width", OptionValue(std::lcm(side, sizes.multiple("width"))));
-    small.set("channels", OptionValue(std::lcm(sizes.multiple("channels"), std::min(full.channels, std::int64_t{2}))));
-    if (full.classes > 0) small.set("classes", OptionValue(std::lcm(sizes.multiple("classes"), std::int64_t{2})));
-    return small;
-  }
-
-  [[nodiscard]] const HuggingFaceFormat* huggingface() const override { return &format_; }
-
- private:
-  ResnetFormat format_;
-};
+using Factory = models::FactoryWithFormat<Resnet, ResnetFormat>;
 
 }  // namespace
 }  // namespace resnet
 
 STRATA_PLUGIN(model, "resnet", "0.1.0", "Apache-2.0",
               "ResNet, by name of size or by fields: classification of images by residual convolutions.",
-              resnet::ResnetFactory);
+              resnet::Factory);

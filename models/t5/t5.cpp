@@ -1,12 +1,9 @@
 #include "t5.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "common/layers.hpp"
 #include "common/options.hpp"
@@ -22,29 +19,21 @@ namespace {
 using namespace strata;
 using models::size_option;
 
-struct NamedSize {
-  std::string_view name;
-  std::int64_t layers;
-  std::int64_t heads;
-  std::int64_t embed;
-  std::int64_t ffn;
-};
-
 /// The published sizes of T5 1.1, which Flan-T5 has as well. All have head_dim 64 and vocabulary 32128.
-constexpr std::array<NamedSize, 5> kSizes{{{"t5-small", 8, 6, 512, 1024},
-                                           {"t5-base", 12, 12, 768, 2048},
-                                           {"t5-large", 24, 16, 1024, 2816},
-                                           {"t5-xl", 24, 32, 2048, 5120},
-                                           {"t5-xxl", 24, 64, 4096, 10240}}};
-constexpr std::int64_t kPublishedVocab = 32128;
+std::vector<models::NamedSize<Settings>> named_sizes() {
+  return {{"t5-small", {.layers = 8, .heads = 6, .embed = 512, .ffn = 1024, .vocab = 32128}},
+          {"t5-base", {.layers = 12, .heads = 12, .embed = 768, .ffn = 2048, .vocab = 32128}},
+          {"t5-large", {.layers = 24, .heads = 16, .embed = 1024, .ffn = 2816, .vocab = 32128}},
+          {"t5-xl", {.layers = 24, .heads = 32, .embed = 2048, .ffn = 5120, .vocab = 32128}},
+          {"t5-xxl", {.layers = 24, .heads = 64, .embed = 4096, .ffn = 10240, .vocab = 32128}}};
+}
 
 OptionSchema option_schema() {
   return {
-      option::word(
-          "size", "custom",
+      models::named_size_option(
+          named_sizes(),
           "A published size of T5 1.1, which gives layers, heads, head_dim (64), embed, ffn and vocab (32128); "
-          "fields that are set override it.",
-          {"custom", "t5-small", "t5-base", "t5-large", "t5-xl", "t5-xxl"}),
+          "fields that are set override it."),
       size_option("layers", "Blocks of the encoder; 0: the size's, 8 for custom.", 4096),
       size_option("decoder_layers", "Blocks of the decoder; 0: as many as the encoder has.", 4096),
       size_option("heads", "Attention heads; 0: the size's, 6 for custom.", 4096),
@@ -75,15 +64,7 @@ OptionSchema option_schema() {
 }  // namespace
 
 Settings settings_from(const Options& options) {
-  Settings settings;
-  for (const NamedSize& size : kSizes) {
-    if (options.word("size") != size.name) continue;
-    settings.layers = size.layers;
-    settings.heads = size.heads;
-    settings.embed = size.embed;
-    settings.ffn = size.ffn;
-    settings.vocab = kPublishedVocab;
-  }
+  Settings settings = models::settings_of_size(named_sizes(), options);
   const models::Overrides overrides(options);
   overrides.integer("layers", settings.layers);
   settings.decoder_layers = settings.layers;
@@ -276,6 +257,27 @@ class T5 final : public Model {
                                                  .end = static_cast<std::int32_t>(settings_.end_token)}};
   }
 
+  static Options shrink(const Options& options, const ShrinkRequest& request) {
+    const Settings full = settings_from(options);
+    models::SmallOptions small(options, request);
+    small.set("layers", small.blocks(full.layers));
+    small.set("decoder_layers", small.blocks(full.decoder_layers));
+    small.set("heads", small.several("heads"));
+    small.set("head_dim", small.several("head_dim"));
+    small.set("embed", small.multiple({"embed"}, 8));
+    small.set("ffn", small.multiple({"ffn"}, 6));
+    small.set("context", small.multiple({"seq"}, 8));
+    small.set("target_context", small.multiple({"target_seq"}, 6));
+    small.set("vocab", small.multiple({"vocab"}, 16));
+    small.set("start_token", std::int64_t{0});
+    small.set("end_token", std::int64_t{1});
+    // Few, so that the short sequences have distances of each kind of bucket.
+    const std::int64_t buckets = small.multiple({"bucket"}, 8);
+    small.set("buckets", buckets);
+    small.set("max_distance", buckets);
+    return small.options();
+  }
+
  private:
   Settings settings_;
 };
@@ -313,40 +315,10 @@ void T5::build(GraphBuilder& b) const {
   b.cross_entropy_loss(logits, b.input("targets", {"batch", "target_seq"}), "loss");
 }
 
-class T5Factory final : public FactoryOf<ModelFactory, T5> {
- public:
-  [[nodiscard]] Options shrink(const Options& options, const ShrinkRequest& request) const override {
-    const models::SmallSizes sizes(request);
-    const Settings full = settings_from(options);
-    Options small = options;
-    const auto set = [&](const char* name, std::int64_t value) { small.set(name, OptionValue(value)); };
-    small.set("size", OptionValue(std::string("custom")));
-    set("layers", sizes.blocks(full.layers));
-    set("decoder_layers", sizes.blocks(full.decoder_layers));
-    set("heads", sizes.several("heads"));
-    set("head_dim", sizes.several("head_dim"));
-    set("embed", std::lcm(sizes.multiple("embed"), std::int64_t{8}));
-    set("ffn", std::lcm(sizes.multiple("ffn"), std::int64_t{6}));
-    set("context", std::lcm(sizes.multiple("seq"), std::int64_t{8}));
-    set("target_context", std::lcm(sizes.multiple("target_seq"), std::int64_t{6}));
-    set("vocab", std::lcm(sizes.multiple("vocab"), std::int64_t{16}));
-    set("start_token", 0);
-    set("end_token", 1);
-    // Few, so that the short sequences have distances of each kind of bucket.
-    const std::int64_t buckets = std::lcm(sizes.multiple("bucket"), std::int64_t{8});
-    set("buckets", buckets);
-    set("max_distance", buckets);
-    return small;
-  }
-
-  [[nodiscard]] const HuggingFaceFormat* huggingface() const override { return &format_; }
-
- private:
-  T5Format format_;
-};
+using Factory = models::FactoryWithFormat<T5, T5Format>;
 
 }  // namespace
 }  // namespace t5
 
 STRATA_PLUGIN(model, "t5", "0.1.0", "Apache-2.0",
-              "T5 (T5 1.0 and 1.1, Flan-T5), by name of size or by fields: an encoder and a decoder.", t5::T5Factory);
+              "T5 (T5 1.0 and 1.1, Flan-T5), by name of size or by fields: an encoder and a decoder.", t5::Factory);

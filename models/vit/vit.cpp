@@ -1,10 +1,8 @@
 #include "vit.hpp"
 
-#include <array>
 #include <cmath>
-#include <numeric>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "common/classification.hpp"
 #include "common/images.hpp"
@@ -21,28 +19,21 @@ namespace {
 using namespace strata;
 using models::size_option;
 
-struct NamedSize {
-  std::string_view name;
-  std::int64_t layers;
-  std::int64_t heads;
-  std::int64_t embed;
-  std::int64_t patch;
-};
-
 /// The published sizes, for images of 224 x 224. All have ffn = 4 embed.
-constexpr std::array<NamedSize, 5> kSizes{{{"vit-ti-16", 12, 3, 192, 16},
-                                           {"vit-s-16", 12, 6, 384, 16},
-                                           {"vit-b-16", 12, 12, 768, 16},
-                                           {"vit-b-32", 12, 12, 768, 32},
-                                           {"vit-l-16", 24, 16, 1024, 16}}};
+std::vector<models::NamedSize<Settings>> named_sizes() {
+  return {{"vit-ti-16", {.layers = 12, .heads = 3, .embed = 192, .patch = 16}},
+          {"vit-s-16", {.layers = 12, .heads = 6, .embed = 384, .patch = 16}},
+          {"vit-b-16", {.layers = 12, .heads = 12, .embed = 768, .patch = 16}},
+          {"vit-b-32", {.layers = 12, .heads = 12, .embed = 768, .patch = 32}},
+          {"vit-l-16", {.layers = 24, .heads = 16, .embed = 1024, .patch = 16}}};
+}
 
 constexpr double kLargestSide = 65536;
 
 OptionSchema option_schema() {
-  return {option::word(
-              "size", "custom",
-              "A published size, which gives layers, heads, embed, ffn and patch; fields that are set override it.",
-              {"custom", "vit-ti-16", "vit-s-16", "vit-b-16", "vit-b-32", "vit-l-16"}),
+  return {models::named_size_option(
+              named_sizes(),
+              "A published size, which gives layers, heads, embed, ffn and patch; fields that are set override it."),
           size_option("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
           size_option("heads", "Attention heads; must divide embed; 0: the size's, 12 for custom.", 4096),
           size_option("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
@@ -65,14 +56,7 @@ OptionSchema option_schema() {
 }  // namespace
 
 Settings settings_from(const Options& options) {
-  Settings settings;
-  for (const NamedSize& size : kSizes) {
-    if (options.word("size") != size.name) continue;
-    settings.layers = size.layers;
-    settings.heads = size.heads;
-    settings.embed = size.embed;
-    settings.patch = size.patch;
-  }
+  Settings settings = models::settings_of_size(named_sizes(), options);
   const models::Overrides overrides(options);
   overrides.integer("layers", settings.layers);
   overrides.integer("heads", settings.heads);
@@ -215,45 +199,31 @@ class Vit final : public Model {
     VitBuilder(b, settings_).build();
   }
 
+  static Options shrink(const Options& options, const ShrinkRequest& request) {
+    const Settings full = settings_from(options);
+    models::SmallOptions small(options, request);
+    // One row of patches, as many as the sequence needs.
+    const std::int64_t patch = small.multiple({"patch_rows", "patch_columns", "height", "width"}, 2);
+    const std::int64_t tokens = small.multiple({"seq"}, 4);
+    small.set("layers", small.blocks(full.layers));
+    small.set_equal_heads({"embed"});
+    small.set("ffn", small.multiple({"ffn"}, 6));
+    small.set("patch", patch);
+    small.set("image", patch);
+    small.set("width", patch * (tokens - (full.class_token ? 1 : 0)));
+    small.set("channels", small.multiple({"channels"}, std::min<std::int64_t>(full.channels, 2)));
+    small.set_classes(full.classes);
+    return small.options();
+  }
+
  private:
   Settings settings_;
 };
 
-class VitFactory final : public FactoryOf<ModelFactory, Vit> {
- public:
-  [[nodiscard]] Options shrink(const Options& options, const ShrinkRequest& request) const override {
-    const models::SmallSizes sizes(request);
-    const Settings full = settings_from(options);
-    const std::int64_t heads = sizes.several("heads");
-    const std::int64_t step = std::lcm(heads * sizes.several("head_dim"), sizes.multiple("embed"));
-    // One row of patches, as many as the sequence needs.
-    std::int64_t patch = 2;
-    for (const char* dim : {"patch_rows", "patch_columns", "height", "width"}) {
-      patch = std::lcm(patch, sizes.multiple(dim));
-    }
-    const std::int64_t tokens = std::lcm(sizes.multiple("seq"), std::int64_t{4});
-    Options small = options;
-    small.set("size", OptionValue(std::string("custom")));
-    small.set("layers", OptionValue(sizes.blocks(full.layers)));
-    small.set("heads", OptionValue(heads));
-    small.set("embed", OptionValue(step < 8 ? 8 / step * step : step));
-    small.set("ffn", OptionValue(std::lcm(sizes.multiple("ffn"), std::int64_t{6})));
-    small.set("patch", OptionValue(patch));
-    small.set("image", OptionValue(patch));
-    small.set("width", OptionValue(patch * (tokens - (full.class_token ? 1 : 0))));
-    small.set("channels", OptionValue(std::lcm(sizes.multiple("channels"), std::min(full.channels, std::int64_t{2}))));
-    if (full.classes > 0) small.set("classes", OptionValue(std::lcm(sizes.multiple("classes"), std::int64_t{2})));
-    return small;
-  }
-
-  [[nodiscard]] const HuggingFaceFormat* huggingface() const override { return &format_; }
-
- private:
-  VitFormat format_;
-};
+using Factory = models::FactoryWithFormat<Vit, VitFormat>;
 
 }  // namespace
 }  // namespace vit
 
 STRATA_PLUGIN(model, "vit", "0.1.0", "Apache-2.0",
-              "ViT, by name of size or by fields: classification of images by their patches.", vit::VitFactory);
+              "ViT, by name of size or by fields: classification of images by their patches.", vit::Factory);

@@ -12,20 +12,15 @@ class Context final : public DecomposeContext {
   [[nodiscard]] const Node& node() const override { return node_; }
 
   std::vector<Value> emit(const std::string& op, std::vector<Value> operands, Attributes attributes) override {
-    Node piece;
-    piece.op = op;
-    piece.name = node_.name + "." + op;
-    piece.operands = std::move(operands);
-    piece.attributes = std::move(attributes);
-    piece.block = node_.block;
-    piece.phase = node_.phase;
-    piece.results = registry_.get(op).infer(graph_, piece);
-    const auto count = static_cast<int>(piece.results.size());
-    const int id = graph_.append(piece);
-    placed_.push_back(graph_.node(id));
-    std::vector<Value> values;
-    for (int result = 0; result < count; ++result) values.push_back({id, result});
-    return values;
+    std::vector<Value> results = append_inferred(graph_, registry_,
+                                                 {.op = op,
+                                                  .name = node_.name + "." + op,
+                                                  .operands = std::move(operands),
+                                                  .attributes = std::move(attributes),
+                                                  .block = node_.block,
+                                                  .phase = node_.phase});
+    placed_.push_back(graph_.nodes().back());
+    return results;
   }
 
   void replace(int index, Value value) override { replacements.emplace_back(Value{node_.id, index}, value); }

@@ -60,14 +60,10 @@ class Differentiator {
 
   Value emit_sum(const std::vector<Value>& values, int block, const std::string& name) {
     if (values.size() == 1) return values.front();
-    Node node;
-    node.op = ops::kSum;
-    node.name = name;
-    node.operands = values;
-    node.block = block;
-    node.phase = Phase::backward;
-    node.results = registry_.get(ops::kSum).infer(graph_, node);
-    return {graph_.append(std::move(node)), 0};
+    return append_inferred(
+               graph_, registry_,
+               {.op = ops::kSum, .name = name, .operands = values, .block = block, .phase = Phase::backward})
+        .front();
   }
 
   /// Sums the terms of a value's gradient: first per block, then over blocks in the producer's block. So if blocks are
@@ -132,20 +128,14 @@ class Differentiator::Context final : public GradientContext {
   [[nodiscard]] bool is_parameter(int index) const { return owner_.graph_.node(operand(index).node).is_parameter(); }
 
   std::vector<Value> append(const std::string& op, std::vector<Value> operands, Attributes attributes, Phase phase) {
-    Node node;
-    node.op = op;
     // The forward node's name, so that gradient nodes draw the same random numbers.
-    node.name = node_.name;
-    node.operands = std::move(operands);
-    node.attributes = std::move(attributes);
-    node.block = node_.block;
-    node.phase = phase;
-    node.results = owner_.registry_.get(op).infer(owner_.graph_, node);
-    const auto count = static_cast<int>(node.results.size());
-    const int id = owner_.graph_.append(std::move(node));
-    std::vector<Value> values;
-    for (int i = 0; i < count; ++i) values.push_back({id, i});
-    return values;
+    return append_inferred(owner_.graph_, owner_.registry_,
+                           {.op = op,
+                            .name = node_.name,
+                            .operands = std::move(operands),
+                            .attributes = std::move(attributes),
+                            .block = node_.block,
+                            .phase = phase});
   }
 
   Differentiator& owner_;
@@ -170,11 +160,8 @@ bool reads_cotangent(const Graph& graph, const OpRegistry& registry, const Node&
   Graph alone;
   alone.sizes = graph.sizes;
   const auto append_leaf = [&](const TensorType& type) {
-    Node leaf;
-    leaf.op = "input";
-    leaf.name = "leaf " + std::to_string(alone.nodes().size());
-    leaf.results = {type};
-    return Value{alone.append(std::move(leaf)), 0};
+    const std::string name = "leaf " + std::to_string(alone.nodes().size());
+    return Value{alone.append({.op = "input", .name = name, .results = {type}}), 0};
   };
   Node copy = node;
   for (Value& operand : copy.operands) operand = append_leaf(graph.type(operand));
@@ -185,9 +172,8 @@ bool reads_cotangent(const Graph& graph, const OpRegistry& registry, const Node&
   } catch (const Error&) {
     return false;  // The gradients of losses refuse one. Other errors come again when the graph is differentiated.
   }
-  return std::any_of(alone.nodes().begin(), alone.nodes().end(), [&](const Node& each) {
-    return std::find(each.operands.begin(), each.operands.end(), cotangent) != each.operands.end();
-  });
+  return std::any_of(alone.nodes().begin(), alone.nodes().end(),
+                     [&](const Node& each) { return contains(each.operands, cotangent); });
 }
 
 std::set<int> trained_nodes(const Graph& graph) {

@@ -19,11 +19,11 @@ ConfigurationError unknown_op(const OpRegistry& registry, const std::string& op,
                             "library in a [[library]] table (strata plugins ops tells which plugin has an op)");
 }
 
-/// Names the node in errors about attributes and sizes, which do not know it.
-std::vector<TensorType> infer(const OpRegistry& registry, const Graph& graph, const Node& node) {
+/// Appends the node, and names it in errors about attributes and sizes, which do not know it.
+std::vector<Value> append_named(const OpRegistry& registry, Graph& graph, const Node& node) {
   const std::string place = "op " + node.op + " '" + node.name + "': ";
   try {
-    return registry.get(node.op).infer(graph, node);
+    return append_inferred(graph, registry, node);
   } catch (const std::out_of_range&) {
     throw VerificationError(place +
                             "a dimension of its operands or of its attribute 'result' has no size; accepted: "
@@ -55,12 +55,7 @@ void require_known_attributes(const OpDefinition& definition, const Node& node) 
 
 /// A parameter that no optimizer updates.
 Parameter unlearned(ParameterRole role, const std::string& name, Initialization initialization) {
-  Parameter parameter;
-  parameter.name = name;
-  parameter.initialization = std::move(initialization);
-  parameter.decay = false;
-  parameter.role = role;
-  return parameter;
+  return {.name = name, .initialization = std::move(initialization), .decay = false, .role = role};
 }
 
 }  // namespace
@@ -99,12 +94,9 @@ void GraphBuilder::begin_block(int block) {
 
 Value GraphBuilder::parameter(const std::string& name, const Dims& dims, Initialization initialization, bool decay,
                               bool gradient_is_zero) {
-  Parameter parameter;
-  parameter.name = name;
-  parameter.initialization = std::move(initialization);
-  parameter.decay = decay;
-  parameter.gradient_is_zero = gradient_is_zero;
-  return add_parameter(std::move(parameter), dims);
+  return add_parameter(
+      {.name = name, .initialization = std::move(initialization), .decay = decay, .gradient_is_zero = gradient_is_zero},
+      dims);
 }
 
 Value GraphBuilder::frozen_parameter(const std::string& name, const Dims& dims, Initialization initialization) {
@@ -132,11 +124,7 @@ Value GraphBuilder::add_parameter(Parameter parameter, const Dims& dims) {
     }
     return known->value;
   }
-  Node node;
-  node.op = "parameter";
-  node.name = parameter.name;
-  node.results = {{dims, float_type_}};
-  parameter.value = {graph_.append(std::move(node)), 0};
+  parameter.value = {graph_.append({.op = "parameter", .name = parameter.name, .results = {{dims, float_type_}}}), 0};
   graph_.parameters.push_back(std::move(parameter));
   return graph_.parameters.back().value;
 }
@@ -148,29 +136,16 @@ Value GraphBuilder::input(const std::string& name, const Dims& dims, DType dtype
     throw VerificationError("input '" + name + "' is asked for as " + to_string(TensorType{dims, dtype}) +
                             ", and before as " + to_string(node.results.front()));
   }
-  Node node;
-  node.op = "input";
-  node.name = name;
-  node.results = {{dims, dtype}};
-  return {graph_.append(std::move(node)), 0};
+  return {graph_.append({.op = "input", .name = name, .results = {{dims, dtype}}}), 0};
 }
 
 std::vector<Value> GraphBuilder::op(const std::string& op, std::vector<Value> operands, const std::string& name,
                                     Attributes attributes) {
   if (!registry_.has(op)) throw unknown_op(registry_, op, name);
-  Node node;
-  node.op = op;
-  node.name = name;
-  node.operands = std::move(operands);
-  node.attributes = std::move(attributes);
-  node.block = block_;
+  const Node node{
+      .op = op, .name = name, .operands = std::move(operands), .attributes = std::move(attributes), .block = block_};
   require_known_attributes(registry_.get(op), node);
-  node.results = infer(registry_, graph_, node);
-  const auto count = static_cast<int>(node.results.size());
-  const int id = graph_.append(std::move(node));
-  std::vector<Value> values;
-  for (int result = 0; result < count; ++result) values.push_back({id, result});
-  return values;
+  return append_named(registry_, graph_, node);
 }
 
 Value GraphBuilder::embedding(Value table, Value ids, const std::string& name) {
@@ -217,7 +192,7 @@ Value GraphBuilder::mean(Value x, const Dims& result, const std::string& name) {
   if (result == type.dims) return x;
   double count = 1;
   for (const Dim& dim : type.dims) {
-    if (find_dim(result, dim) < 0) count *= static_cast<double>(graph_.sizes.at(dim));
+    if (!contains(result, dim)) count *= static_cast<double>(graph_.sizes.at(dim));
   }
   const DType dtype = type.dtype == DType::f64 ? DType::f64 : DType::f32;
   const Attributes attributes{{"result", join(result)}, {"dtype", std::string(to_string(dtype))}};

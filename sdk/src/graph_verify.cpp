@@ -135,7 +135,7 @@ class Verifier {
   /// Checks that no result for single samples depends on a value that is of all samples, as it does in training if a
   /// batch norm normalises with the statistics of the batch.
   void samples_stay_apart(const Node& node) {
-    const auto has_batch = [&](const Value& value) { return find_dim(graph_.type(value).dims, "batch") >= 0; };
+    const auto has_batch = [&](const Value& value) { return contains(graph_.type(value).dims, "batch"); };
     const auto joint = std::find_if(node.operands.begin(), node.operands.end(),
                                     [&](const Value& each) { return of_all_samples_.contains(each); });
     const bool reads_joint = joint != node.operands.end();

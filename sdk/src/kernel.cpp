@@ -25,10 +25,6 @@ char letter_at(std::string_view letters, std::size_t index) {
   return letters[std::min(index, LetterCount(letters).count - 1)];
 }
 
-bool contains(const std::vector<DType>& types, DType dtype) {
-  return std::find(types.begin(), types.end(), dtype) != types.end();
-}
-
 /// Matches the letters of a kernel with the types of one instance.
 class Fit {
  public:

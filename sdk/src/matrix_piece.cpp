@@ -65,7 +65,7 @@ MatrixSides matrix_sides(const ParameterDescription& parameter) {
   const bool is_matrix = !parameter.contracted.empty();
   for (std::size_t i = 0; i < parameter.dims.size(); ++i) {
     const Dim& dim = parameter.dims[i];
-    const bool is_row = is_matrix ? find_dim(parameter.contracted, dim) >= 0 : i == 0;
+    const bool is_row = is_matrix ? contains(parameter.contracted, dim) : i == 0;
     (is_row ? sides.rows : sides.columns).push_back(dim);
   }
   return sides;
@@ -83,7 +83,7 @@ MatrixPiece::MatrixPiece(const OpInstance& op) {
   std::vector<bool> is_row(names.size());
   std::int64_t elements = 1;
   for (std::size_t i = names.size(); i-- > 0;) {
-    is_row[i] = find_dim(row_names, names[i]) >= 0;
+    is_row[i] = contains(row_names, names[i]);
     std::int64_t& side = is_row[i] ? rows_ : columns_;
     dims[i] = {&kernels::index_map(op, names[i]), side};
     side *= dims[i].map->global_size;

@@ -134,7 +134,7 @@ class GuardedOp final : public OpDefinition {
     Dims named = mixing.heads;
     named.insert(named.end(), {mixing.queries, mixing.keys});
     for (const Dim& dim : named) {
-      if (find_dim(iterated, dim) < 0) {
+      if (!contains(iterated, dim)) {
         refuse("names the dimension '" + dim + "'; accepted: an iteration dimension: " + join(iterated, ", "));
       }
     }
@@ -168,7 +168,7 @@ Dims IterationSpace::dims() const {
   for (const auto* group : {&operands, &results}) {
     for (const Dims& dims : *group) {
       for (const Dim& dim : dims) {
-        if (find_dim(all, dim) < 0) all.push_back(dim);
+        if (!contains(all, dim)) all.push_back(dim);
       }
     }
   }

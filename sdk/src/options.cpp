@@ -7,6 +7,7 @@
 
 #include "enum_names.hpp"
 #include "strata/error.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata {
 namespace {
@@ -78,8 +79,7 @@ bool in_range(const OptionSpecification& option, double value) {
 }
 
 bool is_choice(const OptionSpecification& option, const std::string& word) {
-  return option.choices.empty() ||
-         std::find(option.choices.begin(), option.choices.end(), word) != option.choices.end();
+  return option.choices.empty() || contains(option.choices, word);
 }
 
 /// Converts `value` to the option's type if that is lossless. \return true if it has that type now.

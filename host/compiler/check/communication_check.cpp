@@ -139,7 +139,7 @@ class LockStep {
   bool await(int rank) {
     const TracedCommunication& sent = awaited(rank);
     Channel& channel = channels_[channel_key(rank, counterpart(rank), sent.instruction->as<Send>()->channel)];
-    channel.sender_waits = std::find(channel.messages.begin(), channel.messages.end(), &sent) != channel.messages.end();
+    channel.sender_waits = contains(channel.messages, &sent);
     if (channel.sender_waits) return false;
     ++at(rank).position;
     return true;

@@ -170,18 +170,12 @@ class OperandRules {
   [[nodiscard]] std::vector<TensorType> inferred(const Compute& compute) const {
     Graph graph;
     for (const ShardedDim& dim : compute.iteration) graph.sizes[dim.dim] = dim.global_size;
-    Node node;
-    node.op = compute.op;
-    node.name = instruction_.name;
-    node.attributes = compute.attributes;
+    Node node{.op = compute.op, .name = instruction_.name, .attributes = compute.attributes};
     for (const BufferId id : instruction_.inputs) {
       const Buffer& buffer = program_.buffer(id);
       for (std::size_t i = 0; i < buffer.dims.size(); ++i) graph.sizes.try_emplace(buffer.dims[i], buffer.shape[i]);
-      Node leaf;
-      leaf.op = "input";
-      leaf.name = buffer.name;
-      leaf.results = {{buffer.dims, buffer.dtype}};
-      node.operands.push_back({graph.append(std::move(leaf)), 0});
+      const int leaf = graph.append({.op = "input", .name = buffer.name, .results = {{buffer.dims, buffer.dtype}}});
+      node.operands.push_back({leaf, 0});
     }
     try {
       return check_.registry.get(compute.op).infer(graph, node);
@@ -357,7 +351,7 @@ class OperandRules {
     const auto* compute = instruction_.as<Compute>();
     if (compute == nullptr || !check_.registry.has(compute->op)) return false;
     const std::vector<int> allowed = check_.registry.get(compute->op).in_place_operands(result);
-    return std::find(allowed.begin(), allowed.end(), operand) != allowed.end();
+    return contains(allowed, operand);
   }
 
   const ProgramUnderCheck& check_;

@@ -6,7 +6,7 @@
 namespace strata::host {
 namespace {
 
-bool has_batch(const TensorType& type) { return find_dim(type.dims, "batch") >= 0; }
+bool has_batch(const TensorType& type) { return contains(type.dims, "batch"); }
 
 }  // namespace
 

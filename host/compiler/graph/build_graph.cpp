@@ -1,6 +1,5 @@
 #include "compiler/graph/build_graph.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -11,8 +10,7 @@ namespace {
 void keep_sinks(Graph& graph, const std::vector<std::string>& outputs) {
   std::vector<Sink> kept;
   for (const Sink& sink : graph.sinks) {
-    const bool named =
-        sink.kind == Sink::Kind::output && std::find(outputs.begin(), outputs.end(), sink.name) != outputs.end();
+    const bool named = sink.kind == Sink::Kind::output && contains(outputs, sink.name);
     if (outputs.empty() ? sink.kind != Sink::Kind::output : named) kept.push_back(sink);
   }
   graph.sinks = std::move(kept);

@@ -1,6 +1,5 @@
 #include "compiler/graph/continue_sequence.hpp"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,19 +29,14 @@ class Replacement final : public ContinuationContext {
   [[nodiscard]] Value positions() const override { return positions_; }
 
   std::vector<Value> emit(const std::string& op, std::vector<Value> operands, Attributes attributes) override {
-    Node made;
-    made.op = op;
-    made.name = emitted.empty() ? node_.name : node_.name + "." + op;
-    made.operands = std::move(operands);
-    made.attributes = std::move(attributes);
-    made.block = node_.block;
-    made.results = registry_.get(op).infer(graph_, made);
-    const auto count = static_cast<int>(made.results.size());
-    const int id = graph_.append(std::move(made));
-    emitted.push_back(id);
-    std::vector<Value> values;
-    for (int result = 0; result < count; ++result) values.push_back({id, result});
-    return values;
+    std::vector<Value> results = append_inferred(graph_, registry_,
+                                                 {.op = op,
+                                                  .name = emitted.empty() ? node_.name : node_.name + "." + op,
+                                                  .operands = std::move(operands),
+                                                  .attributes = std::move(attributes),
+                                                  .block = node_.block});
+    emitted.push_back(graph_.nodes().back().id);
+    return results;
   }
 
   void replace(int index, Value value) override { replacements.emplace_back(Value{node_.id, index}, value); }
@@ -84,18 +78,15 @@ class Continuer {
  private:
   void require_no_parameter_along_sequence() const {
     for (const Parameter& parameter : graph_.parameters) {
-      if (find_dim(graph_.type(parameter.value).dims, sequence_) < 0) continue;
+      if (!contains(graph_.type(parameter.value).dims, sequence_)) continue;
       refuse_continuation("parameter '" + parameter.name + "' lies along '" + sequence_ +
                           "', so it has no row for a single position; a dimension of its own, read by positions, has");
     }
   }
 
   Value add_positions() {
-    Node leaf;
-    leaf.op = "input";
-    leaf.name = kCachePositions;
-    leaf.results = {{{"batch", sequence_}, DType::i32}};
-    const int id = graph_.append(std::move(leaf));
+    const int id =
+        graph_.append({.op = "input", .name = kCachePositions, .results = {{{"batch", sequence_}, DType::i32}}});
     order_.push_back(id);
     return {id, 0};
   }
@@ -121,7 +112,7 @@ class Continuer {
   void type_input(Node& input) const {
     const Generation& known = continuation_.generation;
     TensorType& type = input.results.front();
-    if (find_dim(type.dims, sequence_) < 0) return;
+    if (!contains(type.dims, sequence_)) return;
     if (input.name == known.positions && !known.positions.empty()) type.dims = {"batch", sequence_};
     for (const std::string& name : {known.input, known.positions, known.documents, known.mask}) {
       if (input.name == name) return;
@@ -156,7 +147,7 @@ class Continuer {
     const bool operands_have_it = reads_sequence;
     for (std::size_t i = 0; i < node.results.size(); ++i) {
       if (is_renamed(node.results[i].dims, space.results[i])) return true;
-      if (operands_have_it && find_dim(node.results[i].dims, sequence_) < 0) return true;
+      if (operands_have_it && !contains(node.results[i].dims, sequence_)) return true;
     }
     return reads_sequence && space.whole.contains(sequence_);
   }

@@ -87,9 +87,7 @@ class BucketWork final : public StrategyWork<BucketContext> {
     for (const std::size_t index : at_.bucket.parameters) {
       StoredParameter& parameter = at_.builder.program().parameters[index];
       StateTraits traits{state.begins_as_value, parameter.unsynchronized};
-      std::erase_if(traits.unsynchronized, [&](const Axis& axis) {
-        return std::find(state.shared_over.begin(), state.shared_over.end(), axis) != state.shared_over.end();
-      });
+      std::erase_if(traits.unsynchronized, [&](const Axis& axis) { return contains(state.shared_over, axis); });
       parameter.traits[state.name] = std::move(traits);
     }
     return staged_.add(at_.builder, home);
@@ -208,7 +206,7 @@ class BucketReduction final : public StrategyWork<ReductionContext> {
 
   void emit(Instruction instruction) override {
     const std::vector<BufferId>& outputs = instruction.outputs;
-    writes_gradient_ |= std::find(outputs.begin(), outputs.end(), gradient_) != outputs.end();
+    writes_gradient_ |= contains(outputs, gradient_);
     add_always(std::move(instruction), before_);
   }
   void emit_after(Instruction instruction) override { add_always(std::move(instruction), after_); }
@@ -242,8 +240,7 @@ void round_values(const std::vector<BufferId>& updated, const std::string& name,
                   std::vector<Instruction>& instructions) {
   std::set<StepCondition> changed;
   for (const Instruction& each : instructions) {
-    if (std::find(each.outputs.begin(), each.outputs.end(), updated[1]) != each.outputs.end())
-      changed.insert(each.when);
+    if (contains(each.outputs, updated[1])) changed.insert(each.when);
   }
   for (const StepCondition& when : changed) {
     instructions.push_back(weighted_sum(name + " rounded", {{1, updated[1]}}, updated[0]));

@@ -175,7 +175,7 @@ std::vector<ShardedDim> dims_of(const StoredParameter& parameter, const Dims& na
     const auto found = std::find_if(parameter.dims.begin(), parameter.dims.end(),
                                     [&](const ShardedDim& each) { return each.dim == name; });
     dims.push_back(*found);
-    if (find_dim(sharded, name) < 0) dims.back().axes.clear();
+    if (!contains(sharded, name)) dims.back().axes.clear();
   }
   return dims;
 }

@@ -29,7 +29,7 @@ WholeExchange::WholeExchange(ProgramBuilder& builder, const Bucket& bucket, cons
     std::int64_t pieces = 1;
     for (const AxisShard& shard : dim.axes) pieces *= builder.mesh().size(shard.axis);
     block.push_back(dim.global_size / pieces);
-    const bool stays = find_dim(apart, dim.dim) >= 0;
+    const bool stays = contains(apart, dim.dim);
     whole_.push_back(stays ? block.back() : dim.global_size);
     if (stays) continue;
     for (auto shard = dim.axes.rbegin(); shard != dim.axes.rend(); ++shard) add_level(*shard, i);

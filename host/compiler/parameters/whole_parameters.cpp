@@ -34,7 +34,7 @@ class WholeParameter final : public WholeContext {
   /// Adds a state of the dimensions `dims`. \return its buffer.
   BufferId add_state(const std::string& name, const Dims& dims, DType type) {
     Dims names;
-    for (const Dim& dim : dims) names.push_back(find_dim(names, dim) < 0 ? dim : rename(dim, 1));
+    for (const Dim& dim : dims) names.push_back(!contains(names, dim) ? dim : rename(dim, 1));
     const BufferId buffer =
         builder_.add_flat(label_ + " whole " + name, BufferKind::optimizer, type, elements(names), true);
     states_[name] = {buffer, std::move(names)};

@@ -107,7 +107,7 @@ class Partitioner {
                                          const IterationLayout& iteration) const {
     for (std::size_t k = 0; k < node.results.size(); ++k) {
       for (const auto& [dim, axes] : iteration) {
-        if (!axes.empty() && find_dim(space.results[k], dim) < 0) return true;
+        if (!axes.empty() && !contains(space.results[k], dim)) return true;
       }
       const Layout layout = restrict(iteration, space.results[k]);
       const Layout canonical = model_.rules.canonical(node.results[k].dims, node.name);
@@ -199,7 +199,7 @@ class Partitioner {
     for (std::size_t k = 0; k < node.results.size(); ++k) {
       Home home{-1, restrict(iteration, space.results[k]), carried, space.reduction, task};
       for (const auto& [dim, axes] : iteration) {
-        if (find_dim(space.results[k], dim) < 0) home.partial.insert(axes.begin(), axes.end());
+        if (!contains(space.results[k], dim)) home.partial.insert(axes.begin(), axes.end());
       }
       keep_replicas_apart(home);
       homes.push_back(std::move(home));

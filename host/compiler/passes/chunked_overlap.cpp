@@ -122,8 +122,8 @@ class TaskOverlap {
     if (each->operand_dims.size() < 2 || each->operand_dims[0].empty()) return false;
     const Dim& rows = each->operand_dims[0].front();
     const auto begins = [&](const Dims& dims) { return !dims.empty() && dims.front() == rows; };
-    const auto fits = [&](const Dims& dims) { return begins(dims) || find_dim(dims, rows) < 0; };
-    return find_dim(each->operand_dims[1], rows) < 0 &&
+    const auto fits = [&](const Dims& dims) { return begins(dims) || !contains(dims, rows); };
+    return !contains(each->operand_dims[1], rows) &&
            std::all_of(each->operand_dims.begin(), each->operand_dims.end(), fits) &&
            std::all_of(each->result_dims.begin(), each->result_dims.end(), begins);
   }

@@ -49,9 +49,7 @@ class CollectiveReplacement final : public ConversionContext {
 };
 
 void require_conversion(const CollectiveReplacement& made) {
-  const auto writes_output = [&](const Instruction& each) {
-    return std::find(each.outputs.begin(), each.outputs.end(), made.output()) != each.outputs.end();
-  };
+  const auto writes_output = [&](const Instruction& each) { return contains(each.outputs, made.output()); };
   if (std::none_of(made.instructions.begin(), made.instructions.end(), writes_output)) {
     made.refuse("no instruction writes the output");
   }
@@ -59,7 +57,7 @@ void require_conversion(const CollectiveReplacement& made) {
   std::set<Axis> used;
   for (const Instruction& each : made.instructions) {
     for (const Axis& axis : communication_axes(each)) {
-      if (std::find(planned.begin(), planned.end(), axis) == planned.end()) {
+      if (!contains(planned, axis)) {
         made.refuse("it communicates over mesh axis '" + axis + "'; the collective is over " + join(planned, "+"));
       }
       used.insert(axis);

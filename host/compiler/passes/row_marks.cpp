@@ -96,7 +96,7 @@ class TaskMarks {
       const BufferId arrived = task_.instructions[at].outputs[0];
       for (std::size_t next = at; next < exchange; ++next) {
         const std::vector<BufferId>& inputs = task_.instructions[next].inputs;
-        if (next != at && std::find(inputs.begin(), inputs.end(), arrived) == inputs.end()) continue;
+        if (next != at && !contains(inputs, arrived)) continue;
         behind[exchange].push_back(next);
         leaves[next] = true;
       }

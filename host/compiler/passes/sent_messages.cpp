@@ -44,7 +44,7 @@ Instruction& instruction_of(std::vector<Program>& programs, const SendWait& wait
 bool add(std::vector<Program>& programs, const SendWait& wait) {
   Instruction& instruction = instruction_of(programs, wait);
   const auto append = [](auto& waits, const auto& each) {
-    const bool is_new = std::find(waits.begin(), waits.end(), each) == waits.end();
+    const bool is_new = !contains(waits, each);
     if (is_new) waits.push_back(each);
     return is_new;
   };

@@ -102,7 +102,7 @@ class WaitInserter {
       }
     }
     for (const Use& use : awaited) {
-      if (std::find(instruction.waits.begin(), instruction.waits.end(), use.buffer) == instruction.waits.end()) {
+      if (!contains(instruction.waits, use.buffer)) {
         instruction.waits.push_back(use.buffer);
       }
       complete(use.range);

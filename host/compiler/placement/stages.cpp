@@ -35,7 +35,7 @@ void require_placement(const Placement& placement, const NamedStrategy& claimant
   if (static_cast<int>(used.size()) != chunks) fail("a chunk is empty");
   for (int stage = 0; stage < count; ++stage) {
     const auto& stages = placement.stage_of_chunk;
-    if (std::find(stages.begin(), stages.end(), stage) == stages.end()) {
+    if (!contains(stages, stage)) {
       fail("stage " + std::to_string(stage) + " has nothing to do");
     }
   }

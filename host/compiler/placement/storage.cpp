@@ -97,9 +97,7 @@ class StorageResolver {
       throw claimant.error("prefetches " + std::to_string(storage.prefetch) + " blocks ahead; accepted: 0 to " +
                            std::to_string(kMostPrefetch));
     }
-    const auto stored = [&](const Axis& axis) {
-      return std::find(storage.axes.begin(), storage.axes.end(), axis) != storage.axes.end();
-    };
+    const auto stored = [&](const Axis& axis) { return contains(storage.axes, axis); };
     if (!std::all_of(storage.secondary_axes.begin(), storage.secondary_axes.end(), stored)) {
       throw claimant.error("keeps secondary pieces over axes that parameters are not stored over");
     }

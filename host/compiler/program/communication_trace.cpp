@@ -19,7 +19,7 @@ std::vector<int> member_ranks(const Counterparts& with, const Mesh& mesh, int ra
     at.at(with.axes.front()) = member;
     ranks.push_back(mesh.rank(at));
   }
-  if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) {
+  if (!contains(ranks, rank)) {
     throw VerificationError("rank " + std::to_string(rank) + " takes part in a collective over " + with.axes.front() +
                             " of which it is no member");
   }

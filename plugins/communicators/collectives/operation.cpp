@@ -146,7 +146,7 @@ bool conflict(const CollectiveCall& one, int size, const CollectiveCall& other, 
 void require_group(const std::vector<int>& ranks, int rank, int rank_count) {
   const bool known = std::all_of(ranks.begin(), ranks.end(), [&](int r) { return r >= 0 && r < rank_count; });
   const bool once = std::set<int>(ranks.begin(), ranks.end()).size() == ranks.size();
-  if (known && once && std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) return;
+  if (known && once && contains(ranks, rank)) return;
   throw RuntimeError("rank " + std::to_string(rank) + ": no group can be made of ranks " + rank_list(ranks) +
                      ": it needs every rank once, this one among them, out of " + std::to_string(rank_count));
 }

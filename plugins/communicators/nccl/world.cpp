@@ -66,7 +66,7 @@ int NcclWorld::index_on_host(int rank) const {
 }
 
 std::unique_ptr<Communicator> NcclWorld::connect(int rank, Device& device) {
-  const bool here = std::find(local_ranks_.begin(), local_ranks_.end(), rank) != local_ranks_.end();
+  const bool here = contains(local_ranks_, rank);
   if (!here) throw RuntimeError("rank " + std::to_string(rank) + " is not one of this process");
   const std::lock_guard lock(mutex_);
   if (!connected_.insert(rank).second) throw RuntimeError("rank " + std::to_string(rank) + " is connected already");

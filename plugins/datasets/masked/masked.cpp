@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <limits>
-#include <numeric>
 
 #include "strata/error.hpp"
 #include "strata/random.hpp"
@@ -12,8 +10,6 @@ namespace datasets {
 namespace {
 
 using namespace strata;
-
-constexpr double kLargestToken = std::numeric_limits<std::int32_t>::max();
 
 OptionSchema make_schema() {
   std::vector<OptionSpecification> options = token_file_options();
@@ -47,18 +43,11 @@ class MaskedDataset final : public Dataset {
     require_tokens({"mask_token", "first_token", "last_token"}, options, request);
   }
 
-  [[nodiscard]] DimSizes sizes() const override {
-    DimSizes sizes = kMaskSizes;
-    sizes["seq"] = length_;
-    return sizes;
-  }
+  [[nodiscard]] DimSizes sizes() const override { return with_mask_sizes({{"seq", length_}}); }
   [[nodiscard]] std::int64_t samples(DataSplit split) const override { return windows_.samples(split); }
   void read(const SampleKey& key, std::span<void* const> destinations) const override;
   void read_common(std::span<void* const> given) const override {
-    const std::vector<void*> destinations = all_destinations(given, kInputs);
-    if (destinations[kPositions] == nullptr) return;
-    auto* positions = static_cast<std::int32_t*>(destinations[kPositions]);
-    std::iota(positions, positions + length_, 0);
+    write_positions(length_, all_destinations(given, kInputs)[kPositions]);
   }
   [[nodiscard]] std::string fingerprint() const override { return windows_.fingerprint(); }
   [[nodiscard]] std::string description() const override { return windows_.description(); }

@@ -34,12 +34,7 @@ class PairDataset final : public Dataset {
     require_as_many("target_path", targets_, sources_);
   }
 
-  [[nodiscard]] DimSizes sizes() const override {
-    DimSizes sizes = kMaskSizes;
-    sizes["seq"] = source_;
-    sizes["target_seq"] = target_;
-    return sizes;
-  }
+  [[nodiscard]] DimSizes sizes() const override { return with_mask_sizes({{"seq", source_}, {"target_seq", target_}}); }
   [[nodiscard]] std::int64_t samples(DataSplit split) const override { return split_.samples(split); }
   void read(const SampleKey& key, std::span<void* const> given) const override {
     const std::vector<void*> destinations = all_destinations(given, 5);

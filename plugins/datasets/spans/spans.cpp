@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "strata/error.hpp"
 #include "strata/random.hpp"
@@ -12,8 +11,6 @@ namespace datasets {
 namespace {
 
 using namespace strata;
-
-constexpr double kLargestToken = std::numeric_limits<std::int32_t>::max();
 
 OptionSchema make_schema() {
   std::vector<OptionSpecification> options = token_file_options();
@@ -82,12 +79,7 @@ class SpanDataset final : public Dataset {
                                       " spans of a sample");
   }
 
-  [[nodiscard]] DimSizes sizes() const override {
-    DimSizes sizes = kMaskSizes;
-    sizes["seq"] = source_;
-    sizes["target_seq"] = target_;
-    return sizes;
-  }
+  [[nodiscard]] DimSizes sizes() const override { return with_mask_sizes({{"seq", source_}, {"target_seq", target_}}); }
   [[nodiscard]] std::int64_t samples(DataSplit split) const override { return windows_.samples(split); }
   void read(const SampleKey& key, std::span<void* const> destinations) const override;
   [[nodiscard]] std::string fingerprint() const override { return windows_.fingerprint(); }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <memory>
+#include <numeric>
 
 #include "shared/token_dataset.hpp"
 #include "strata/error.hpp"
@@ -17,7 +17,7 @@ std::vector<OptionSpecification> document_options() {
   return {
       option::word("type", "uint16", "How raw tokens are stored, little-endian. Other files say it themselves.",
                    {"uint16", "uint32"}),
-      option::integer("document_end", -1, -1, static_cast<double>(std::numeric_limits<std::int32_t>::max()),
+      option::integer("document_end", -1, -1, kLargestToken,
                       "The token that ends each document; -1: the files are .idx files, which know their documents."),
       tokenizer_option(), validation_option()};
 }
@@ -93,6 +93,12 @@ void write_mask(std::size_t tokens, std::int64_t length, void* destination) {
   write_padded(std::vector<std::int32_t>(tokens, 1), length, 0, destination);
 }
 
+void write_positions(std::int64_t length, void* destination) {
+  if (destination == nullptr) return;
+  auto* to = static_cast<std::int32_t*>(destination);
+  std::iota(to, to + length, 0);
+}
+
 std::int64_t size_of_model(const DatasetRequest& request, const std::string& dim) {
   const auto found = request.sizes.find(dim);
   if (found != request.sizes.end()) return found->second;
@@ -100,12 +106,11 @@ std::int64_t size_of_model(const DatasetRequest& request, const std::string& dim
 }
 
 void add_text_ends(std::vector<OptionSpecification>& options) {
-  constexpr double kLargest = std::numeric_limits<std::int32_t>::max();
   options.push_back(option::with_role(
-      OptionRole::text_end, option::integer("end_token", 1, 0, kLargest, "The token that ends both sequences.")));
+      OptionRole::text_end, option::integer("end_token", 1, 0, kLargestToken, "The token that ends both sequences.")));
   options.push_back(option::with_role(
       OptionRole::text_begin,
-      option::integer("start_token", 0, 0, kLargest, "The first token of the decoder, and the padding.")));
+      option::integer("start_token", 0, 0, kLargestToken, "The first token of the decoder, and the padding.")));
 }
 
 void require_tokens(const std::vector<std::string>& names, const Options& options, const DatasetRequest& request) {

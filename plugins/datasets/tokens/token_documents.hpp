@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +12,9 @@
 #include "strata/dataset.hpp"
 
 namespace datasets {
+
+/// The largest number that a token may have.
+inline constexpr double kLargestToken = std::numeric_limits<std::int32_t>::max();
 
 /// The documents of a file of tokens: raw, with the header of llm.c, or the .idx file of Megatron-LM. They are kept in
 /// memory.
@@ -78,6 +82,9 @@ void write_padded(const std::vector<std::int32_t>& tokens, std::int64_t length, 
 /// Writes 1 for `tokens` tokens and then 0 up to `length`. Null `destination`: writes nothing.
 void write_mask(std::size_t tokens, std::int64_t length, void* destination);
 
+/// Writes the positions 0 to `length` - 1. Null `destination`: writes nothing.
+void write_positions(std::int64_t length, void* destination);
+
 /// The size of a dimension that the model fixes. \throws ConfigurationError if it fixes none.
 [[nodiscard]] std::int64_t size_of_model(const strata::DatasetRequest& request, const std::string& dim);
 
@@ -93,6 +100,11 @@ void write_targets(const std::vector<std::int32_t>& tokens, std::int64_t length,
 
 /// The size of the dimension that masks index.
 inline const strata::DimSizes kMaskSizes{{"mask_value", 2}};
+/// The sizes of a dataset with masks: kMaskSizes, and those of its sequences.
+[[nodiscard]] inline strata::DimSizes with_mask_sizes(strata::DimSizes sequences) {
+  sequences.insert(kMaskSizes.begin(), kMaskSizes.end());
+  return sequences;
+}
 
 /// The factory of a dataset whose samples have masks. `Product::schema()` lists its options.
 template <class Product>

@@ -43,6 +43,17 @@ using kernels::index_map;
 using kernels::out;
 using kernels::rows;
 
+/// Calls body(row) for `count` rows of `elements` elements, on up to `threads` threads.
+template <class Body>
+void for_each_row(int threads, std::int64_t count, std::int64_t elements, const Body& body) {
+  kernels::parallel_ranges(
+      threads, count,
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) body(row);
+      },
+      elements);
+}
+
 // Access to single elements, for code that is not worth vectorising.
 
 inline float widen(float value) { return value; }

@@ -17,7 +17,7 @@ std::optional<std::string> unsupported_broadcast(const OperandDescription& whole
 BroadcastShape broadcast_shape(const OperandDescription& whole, const OperandDescription& part) {
   BroadcastShape shape;
   for (std::size_t i = 0; i < whole.dims.size(); ++i) {
-    const bool present = find_dim(part.dims, whole.dims[i]) >= 0;
+    const bool present = contains(part.dims, whole.dims[i]);
     if (shape.count > 0 && shape.present[shape.count - 1] == present) {
       shape.sizes[shape.count - 1] *= whole.shape[i];
       continue;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +9,9 @@
 #include "strata/kernel.hpp"
 
 namespace strata::devices {
+
+/// The results that a kernel of an op with weights gives, such as a convolution or experts.
+enum class Pass : std::uint8_t { forward, input_gradient, weight_gradient };
 
 /// A kernel for devices whose environment is an `Environment`.
 template <class Environment>
@@ -50,8 +53,19 @@ KernelDefinition definition_of(DeviceKernel<Environment> kernel, const std::stri
 inline std::optional<std::string> unsupported_activation_kind(const OpInstance& op,
                                                               const std::vector<std::string>& known) {
   const std::string& kind = op.attributes.word("kind");
-  if (std::find(known.begin(), known.end(), kind) != known.end()) return std::nullopt;
+  if (contains(known, kind)) return std::nullopt;
   return "has no kernel for '" + kind + "'; accepted: " + join(known, ", ");
+}
+
+/// Why kernels of attention and of its gradient cannot have results of the op's types. Empty if they can.
+inline std::optional<std::string> unsupported_attention_types(const OpInstance& op) {
+  for (const OperandDescription& result : op.results) {
+    const bool fits = result.dtype == op.results[0].dtype || (op.op == "attention" && &result == &op.results[1]);
+    if (fits && (result.dtype == DType::f32 || result.dtype == op.operands[0].dtype)) continue;
+    return "results cannot be " + std::string(to_string(result.dtype)) + " where operands are " +
+           std::string(to_string(op.operands[0].dtype));
+  }
+  return std::nullopt;
 }
 
 }  // namespace strata::devices

@@ -5,7 +5,7 @@
 namespace strata::devices {
 namespace {
 
-bool has(const OperandDescription& operand, const Dim& dim) { return find_dim(operand.dims, dim) >= 0; }
+bool has(const OperandDescription& operand, const Dim& dim) { return contains(operand.dims, dim); }
 
 std::int64_t size_of_dim(const OperandDescription& operand, const Dim& dim) {
   return operand.shape[static_cast<std::size_t>(find_dim(operand.dims, dim))];

@@ -30,13 +30,6 @@ struct NewtonSchulz {
   double scale = 1;
 };
 
-/// Emits the iteration on every matrix of a parameter.
-strata::NamedBuffer emit(strata::WholeContext& context, const strata::NamedBuffer& direction, const View& view,
-                         const NewtonSchulz& iteration);
-
-/// The iteration in plain code, on one matrix of `rows` rows.
-void iterate(std::vector<double>& matrix, std::int64_t rows, const NewtonSchulz& iteration);
-
 /// Keeps the quotient finite for a direction of zeros.
 constexpr double kEpsilon = 1e-7;
 
@@ -79,7 +72,7 @@ class Iteration {
   /// `dims` with another name for the dims of the side.
   Dims renamed(const Dims& dims, int number) {
     Dims names;
-    for (const Dim& dim : dims) names.push_back(find_dim(side_, dim) >= 0 ? context_.rename(dim, number) : dim);
+    for (const Dim& dim : dims) names.push_back(contains(side_, dim) ? context_.rename(dim, number) : dim);
     return names;
   }
 
@@ -112,6 +105,7 @@ class Iteration {
   Dims side_;
 };
 
+/// Emits the iteration on every matrix of a parameter.
 NamedBuffer emit(WholeContext& context, const NamedBuffer& direction, const View& view, const NewtonSchulz& iteration) {
   Iteration emitted(context, direction, view);
   NamedBuffer x = emitted.normalize(direction);
@@ -121,6 +115,7 @@ NamedBuffer emit(WholeContext& context, const NamedBuffer& direction, const View
   return x;
 }
 
+/// The iteration in plain code, on one matrix of `rows` rows.
 void iterate(std::vector<double>& matrix, std::int64_t rows, const NewtonSchulz& iteration) {
   const auto height = static_cast<std::size_t>(rows);
   const std::size_t width = matrix.size() / height;
@@ -238,7 +233,7 @@ class Muon final : public Optimizer {
 
   /// Orthogonalises every matrix of a row-major parameter.
   void orthogonalize(std::vector<double>& direction, const DefinedUpdate& update) const {
-    const DefinedMatrices whole(update, view(update.parameter, split_));
+    const DefinedMatrices whole(update.parameter.dims, update.shape, view(update.parameter, split_));
     std::vector<Matrix> each = whole.split(direction);
     const NewtonSchulz iteration = scaled(static_cast<double>(whole.rows()), static_cast<double>(whole.columns()));
     for (Matrix& matrix : each) iterate(matrix, static_cast<std::int64_t>(whole.rows()), iteration);

@@ -138,7 +138,7 @@ class EmittedMatrices {
   /// `x` with the names of the second side of a factor instead of the dims of the first.
   NamedBuffer renamed(NamedBuffer x, const Dims& side) {
     for (Dim& dim : x.dims) {
-      if (find_dim(side, dim) >= 0) dim = context_.rename(dim, 1);
+      if (contains(side, dim)) dim = context_.rename(dim, 1);
     }
     return x;
   }
@@ -254,7 +254,7 @@ class PreconditionedOptimizer : public Optimizer {
   }
 
   void define(DefinedUpdate& update) const override {
-    const DefinedMatrices whole(update, view(update.parameter, split_));
+    const DefinedMatrices whole(update.parameter.dims, update.shape, view(update.parameter, split_));
     std::vector<DefinedMatrix> each;
     for (Matrix& gradient : whole.split(update.gradient)) {
       each.push_back({update, whole.rows(), whole.columns(), std::move(gradient), {}});

@@ -31,7 +31,7 @@ std::set<Dim> key_dims(const NodeToLower& node) {
 /// True if an operand or result has a value for each pair of a query and a key.
 bool has_pairs(const NodeToLower& node) {
   const auto of_pairs = [&](const Dims& dims) {
-    return find_dim(dims, node.mixing()->queries) >= 0 && find_dim(dims, node.mixing()->keys) >= 0;
+    return contains(dims, node.mixing()->queries) && contains(dims, node.mixing()->keys);
   };
   const IterationSpace& space = node.space();
   return std::any_of(space.operands.begin(), space.operands.end(), of_pairs) ||
@@ -57,7 +57,7 @@ std::string ring_obstacle(const NodeToLower& node, const Axis& axis) {
   if (mixing == nullptr) return "it does not declare how it mixes positions";
   if (mixing->merge == PositionMixing::Merge::none) return "it declares no merge of results for parts of its keys";
   const std::vector<Axis>& queries = node.iteration().at(mixing->queries);
-  if (std::find(queries.begin(), queries.end(), axis) == queries.end()) {
+  if (!contains(queries, axis)) {
     return "its queries along '" + mixing->queries + "' are not split over '" + axis + "'";
   }
   if (has_pairs(node)) return "it has an operand or a result along both queries and keys";
@@ -79,10 +79,6 @@ constexpr int kSequencePriority = 20;
 constexpr int kHeadPriority = 15;
 /// Considered after the key heads, so that query heads of one key head are split only if key heads cannot be.
 constexpr int kGroupPriority = 16;
-
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 class ContextParallel final : public Strategy {
  public:

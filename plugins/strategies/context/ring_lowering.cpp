@@ -1,6 +1,5 @@
 #include "ring_lowering.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "strata/compiler_ops.hpp"
@@ -63,14 +62,14 @@ std::vector<int> RingLowering::useful_hops() const {
 std::vector<int> RingLowering::key_operands() const {
   std::vector<int> operands;
   for (int i = 0; const Dims& dims : context_.space().operands) {
-    if (find_dim(dims, mixing().keys) >= 0) operands.push_back(i);
+    if (contains(dims, mixing().keys)) operands.push_back(i);
     ++i;
   }
   return operands;
 }
 
 bool RingLowering::is_along_keys(int result) const {
-  return find_dim(context_.space().results.at(static_cast<std::size_t>(result)), mixing().keys) >= 0;
+  return contains(context_.space().results.at(static_cast<std::size_t>(result)), mixing().keys);
 }
 
 Dim RingLowering::key_dim() const {
@@ -242,7 +241,7 @@ void RingLowering::define(int index, BufferId buffer) {
   }
   AxisSet partial;
   for (const auto& [dim, axes] : context_.iteration()) {
-    if (find_dim(dims, dim) < 0) partial.insert(axes.begin(), axes.end());
+    if (!contains(dims, dim)) partial.insert(axes.begin(), axes.end());
   }
   // Results along the keys have met the queries of all ranks of the ring.
   if (is_along_keys(index)) partial.erase(axis_);

@@ -26,7 +26,7 @@ constexpr int kProposedChunks = 4;
 
 /// True for the matrices of experts, and for ops that multiply by them. The router, whose rows have one element for
 /// each expert, has no inner width.
-bool has_experts(const RuleTarget& target) { return find_dim(target.dims, "ffn") >= 0; }
+bool has_experts(const RuleTarget& target) { return contains(target.dims, "ffn"); }
 
 class ExpertParallel final : public Strategy {
  public:

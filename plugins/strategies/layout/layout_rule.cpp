@@ -41,7 +41,7 @@ std::vector<std::string> patterns_of(const Graph& graph) {
     std::vector<std::string> parts = parts_of(node.name);
     std::replace_if(parts.begin(), parts.end(), is_number, "*");
     std::string pattern = join(parts, ".");
-    if (std::find(patterns.begin(), patterns.end(), pattern) == patterns.end()) patterns.push_back(std::move(pattern));
+    if (!contains(patterns, pattern)) patterns.push_back(std::move(pattern));
   }
   return patterns;
 }
@@ -58,7 +58,7 @@ Dims dims_of(const Graph& graph, const Node& node) {
   Dims dims;
   const auto add = [&](const TensorType& type) {
     for (const Dim& dim : type.dims) {
-      if (find_dim(dims, dim) < 0) dims.push_back(dim);
+      if (!contains(dims, dim)) dims.push_back(dim);
     }
   };
   for (const Value& operand : node.operands) add(graph.type(operand));

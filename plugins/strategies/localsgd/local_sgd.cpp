@@ -210,18 +210,6 @@ class DefinedOuterStep {
   std::vector<double>* gradient_;
 };
 
-/// Emits the outer step of one bucket.
-void emit_outer_step(const Settings& settings, BucketContext& context) { OuterStep(settings, context).emit(); }
-
-/// Defines the outer step of one whole parameter.
-void define_outer_step(const Settings& settings, int fragment, DefinedReplicas& replicas) {
-  DefinedOuterStep defined(settings, replicas);
-  const bool applies = settings.applied(fragment).holds(replicas.step);
-  if (settings.overlap && applies) defined.apply(settings.mixing);
-  if (settings.computed(fragment).holds(replicas.step)) defined.compute();
-  if (!settings.overlap && applies) defined.apply(0);
-}
-
 /// Numbers that share a scale.
 constexpr std::int64_t kBlock = 256;
 
@@ -279,10 +267,15 @@ class LocalSgd final : public Strategy, public ReplicaHooks {
     return parameter.block % settings_.fragments;
   }
 
-  void work_on_bucket(BucketContext& context) const override { emit_outer_step(settings_, context); }
+  void work_on_bucket(BucketContext& context) const override { OuterStep(settings_, context).emit(); }
 
   void define(DefinedReplicas& replicas) const override {
-    define_outer_step(settings_, fragment(replicas.parameter), replicas);
+    const int number = fragment(replicas.parameter);
+    DefinedOuterStep defined(settings_, replicas);
+    const bool applies = settings_.applied(number).holds(replicas.step);
+    if (settings_.overlap && applies) defined.apply(settings_.mixing);
+    if (settings_.computed(number).holds(replicas.step)) defined.compute();
+    if (!settings_.overlap && applies) defined.apply(0);
   }
 
  private:

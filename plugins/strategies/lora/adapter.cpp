@@ -75,8 +75,8 @@ std::optional<MatrixSides> ParameterUses::sides(const Dims& dims, const Paramete
   const Dims& input = graph_.type(node.operands[static_cast<std::size_t>(1 - use.operand)]).dims;
   MatrixSides sides;
   for (const Dim& dim : dims) {
-    const bool is_result = find_dim(node.results.front().dims, dim) >= 0;
-    if (is_result && find_dim(input, dim) >= 0) {
+    const bool is_result = contains(node.results.front().dims, dim);
+    if (is_result && contains(input, dim)) {
       reason = "'" + node.name + "' has a matrix of its own for each '" + dim + "'";
       return std::nullopt;
     }
@@ -128,8 +128,8 @@ Dim new_dim(const Graph& graph) {
 Dims with_rank(const Dims& dims, const Dims& kept, const Dim& rank) {
   Dims result;
   for (const Dim& dim : dims) {
-    const Dim& next = find_dim(kept, dim) >= 0 ? dim : rank;
-    if (find_dim(result, next) < 0) result.push_back(next);
+    const Dim& next = contains(kept, dim) ? dim : rank;
+    if (!contains(result, next)) result.push_back(next);
   }
   return result;
 }
@@ -137,7 +137,7 @@ Dims with_rank(const Dims& dims, const Dims& kept, const Dim& rank) {
 Dims without(const Dims& dims, const Dims& removed) {
   Dims result;
   for (const Dim& dim : dims) {
-    if (find_dim(removed, dim) < 0) result.push_back(dim);
+    if (!contains(removed, dim)) result.push_back(dim);
   }
   return result;
 }
@@ -174,20 +174,16 @@ Initialization AdapterBuilder::start_of_a(const Dims& contracted) const {
 
 Value AdapterBuilder::add_parameter(const std::string& name, const Dims& dims, const Parameter& of,
                                     Initialization initialization) {
-  Node node;
-  node.op = "parameter";
-  node.name = name;
-  node.results = {{dims, graph_.type(of.value).dtype}};
-  Parameter parameter;
-  parameter.name = name;
-  parameter.value = {graph_.append(std::move(node)), 0};
-  parameter.initialization = std::move(initialization);
-  parameter.decay = of.decay && settings_.decay;
-  parameter.gradient_is_zero = of.gradient_is_zero;
-  parameter.gradient_type = of.gradient_type;
-  leaves_.push_back(graph_.node(parameter.value.node));
-  graph_.parameters.push_back(parameter);
-  return parameter.value;
+  const TensorType type{dims, graph_.type(of.value).dtype};
+  const Value value{graph_.append({.op = "parameter", .name = name, .results = {type}}), 0};
+  leaves_.push_back(graph_.nodes().back());
+  graph_.parameters.push_back({.name = name,
+                               .value = value,
+                               .initialization = std::move(initialization),
+                               .decay = of.decay && settings_.decay,
+                               .gradient_is_zero = of.gradient_is_zero,
+                               .gradient_type = of.gradient_type});
+  return value;
 }
 
 void AdapterBuilder::place() {
@@ -251,16 +247,15 @@ Value AdapterBuilder::in_type_of(Value value, DType type, const Node& reader, co
 
 Value AdapterBuilder::emit(const std::string& op, std::vector<Value> operands, Attributes attributes,
                            const Node& reader, const std::string& suffix) {
-  Node node;
-  node.op = op;
-  node.name = reader.name + suffix;
-  node.operands = std::move(operands);
-  node.attributes = std::move(attributes);
-  node.block = reader.block;
-  node.results = registry_.get(op).infer(graph_, node);
-  const int id = graph_.append(std::move(node));
-  placed_.push_back(graph_.node(id));
-  return {id, 0};
+  const Value result = append_inferred(graph_, registry_,
+                                       {.op = op,
+                                        .name = reader.name + suffix,
+                                        .operands = std::move(operands),
+                                        .attributes = std::move(attributes),
+                                        .block = reader.block})
+                           .front();
+  placed_.push_back(graph_.nodes().back());
+  return result;
 }
 
 }  // namespace lora

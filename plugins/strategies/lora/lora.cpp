@@ -96,7 +96,7 @@ std::vector<std::string> patterns_of(const std::vector<std::string>& names) {
       parts.push_back(part.find_first_not_of("0123456789") == std::string::npos ? "*" : part);
     }
     const std::string pattern = join(parts, ".");
-    if (std::find(patterns.begin(), patterns.end(), pattern) == patterns.end()) patterns.push_back(pattern);
+    if (!contains(patterns, pattern)) patterns.push_back(pattern);
   }
   return patterns;
 }

@@ -108,11 +108,7 @@ class ParameterQuantizer {
   }
 
   Value add_leaf(const std::string& name, TensorType type) {
-    Node node;
-    node.op = "parameter";
-    node.name = name;
-    node.results = {std::move(type)};
-    const int id = graph_.append(std::move(node));
+    const int id = graph_.append({.op = "parameter", .name = name, .results = {std::move(type)}});
     leaves_.push_back(graph_.node(id));
     return {id, 0};
   }
@@ -139,20 +135,19 @@ class ParameterQuantizer {
   Value dequantized(const QuantizedParameter& parameter, int block) {
     const auto [known, is_new] = dequantized_.try_emplace({parameter.codes.node, block});
     if (!is_new) return known->second;
-    Node node;
-    node.op = kDequantizeWeight;
-    node.name = parameter.name + ".decoded." + std::to_string(block);
-    node.operands = {parameter.codes, parameter.scales};
-    node.attributes = {{"result", join(parameter.type.dims)}, {"along", parameter.along}};
-    blocks_.add_to(node.attributes);
+    Attributes attributes{{"result", join(parameter.type.dims)}, {"along", parameter.along}};
+    blocks_.add_to(attributes);
     if (graph_.type(parameter.scales).dtype != parameter.type.dtype) {
-      node.attributes.set("dtype", std::string(to_string(parameter.type.dtype)));
+      attributes.set("dtype", std::string(to_string(parameter.type.dtype)));
     }
-    node.block = block;
-    node.results = registry_.get(node.op).infer(graph_, node);
-    const int id = graph_.append(std::move(node));
-    placed_.push_back(graph_.node(id));
-    known->second = {id, 0};
+    known->second = append_inferred(graph_, registry_,
+                                    {.op = kDequantizeWeight,
+                                     .name = parameter.name + ".decoded." + std::to_string(block),
+                                     .operands = {parameter.codes, parameter.scales},
+                                     .attributes = std::move(attributes),
+                                     .block = block})
+                        .front();
+    placed_.push_back(graph_.nodes().back());
     return known->second;
   }
 

@@ -18,6 +18,9 @@ namespace {
 
 using namespace strata;
 
+/// Assigns the types of mixed precision to the f32 values of a forward graph, as each op declares for its operands
+/// (OperandPrecision), and inserts casts. Parameters that no op needs in f32 are stored in `compute`. Their
+/// gradients are accumulated and reduced in `reduce` (empty: f32). Values that leave the graph keep their type.
 class TypeMixer {
  public:
   TypeMixer(Graph& graph, const OpRegistry& registry, DType compute)
@@ -113,17 +116,16 @@ class TypeMixer {
     const auto [known, added] = casts_.try_emplace({value, type, block});
     if (!added) return known->second;
     const Node& producer = graph_.node(value.node);
-    Node cast;
-    cast.op = "cast";
-    cast.name = producer.name + (value.result == 0 ? "" : "." + std::to_string(value.result)) + ".as_" +
-                std::string(to_string(type)) + "." + std::to_string(block);
-    cast.operands = {value};
-    cast.attributes = {{"dtype", std::string(to_string(type))}};
-    cast.block = block;
-    cast.results = registry_.get(cast.op).infer(graph_, cast);
-    const int id = graph_.append(std::move(cast));
-    placed_.push_back(graph_.node(id));
-    known->second = {id, 0};
+    const std::string name = producer.name + (value.result == 0 ? "" : "." + std::to_string(value.result)) + ".as_" +
+                             std::string(to_string(type)) + "." + std::to_string(block);
+    known->second = append_inferred(graph_, registry_,
+                                    {.op = "cast",
+                                     .name = name,
+                                     .operands = {value},
+                                     .attributes = {{"dtype", std::string(to_string(type))}},
+                                     .block = block})
+                        .front();
+    placed_.push_back(graph_.nodes().back());
     return known->second;
   }
 
@@ -137,13 +139,6 @@ class TypeMixer {
   std::map<std::tuple<Value, DType, int>, Value> casts_;
   std::vector<Node> placed_;
 };
-
-/// Assigns the types of mixed precision to the f32 values of a forward graph, as each op declares for its operands
-/// (OperandPrecision), and inserts casts. Parameters that no op needs in f32 are stored in `compute`. Their
-/// gradients are accumulated and reduced in `reduce` (empty: f32). Values that leave the graph keep their type.
-void mix_types(Graph& graph, const OpRegistry& registry, DType compute, std::optional<DType> reduce) {
-  TypeMixer(graph, registry, compute).run(reduce);
-}
 
 bool has_parameter_of(const Graph& graph, bool (*holds)(DType)) {
   return std::any_of(graph.parameters.begin(), graph.parameters.end(),
@@ -219,7 +214,7 @@ class MixedPrecision final : public Strategy {
     if (has_parameter_of(graph, is_short)) {
       throw ConfigurationError("parameters have a type shorter than f32 already; one strategy chooses types");
     }
-    mix_types(graph, registry, settings_.compute, settings_.reduce);
+    TypeMixer(graph, registry, settings_.compute).run(settings_.reduce);
   }
 
  private:

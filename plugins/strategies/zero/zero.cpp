@@ -277,10 +277,7 @@ class Zero final : public Strategy {
   [[nodiscard]] bool is_quantized(const PlannedCollective& collective) const {
     const std::vector<Axis> storage = storage_axes();
     const std::vector<Axis>& axes = collective.axes;
-    const auto is_among = [](const Axis& axis, const std::vector<Axis>& all) {
-      return std::find(all.begin(), all.end(), axis) != all.end();
-    };
-    if (!std::all_of(axes.begin(), axes.end(), [&](const Axis& axis) { return is_among(axis, storage); })) return false;
+    if (!std::all_of(axes.begin(), axes.end(), [&](const Axis& axis) { return contains(storage, axis); })) return false;
     if (collective.kind == CollectiveKind::reduce_scatter) {
       return settings_.quantization.gradients && collective.content == BufferKind::gradient;
     }
@@ -288,7 +285,7 @@ class Zero final : public Strategy {
     // pass used.
     const std::vector<MeshAxis> own = sharding_axes();
     const bool from_storage = std::all_of(
-        own.begin(), own.end(), [&](const MeshAxis& axis) { return axis.size == 1 || is_among(axis.name, axes); });
+        own.begin(), own.end(), [&](const MeshAxis& axis) { return axis.size == 1 || contains(axes, axis.name); });
     return settings_.quantization.weights && from_storage && collective.kind == CollectiveKind::all_gather &&
            collective.content == BufferKind::parameter && is_floating_point(collective.dtype);
   }

@@ -38,13 +38,13 @@ STRATA_API std::string_view to_string(Phase phase);
 struct Node {
   int id = -1;
   /// The op's name in the registry. "parameter" and "input" are the two kinds of leaves.
-  std::string op;
+  std::string op = {};
   /// Unique among forward nodes, and the same in every layout. It identifies parameters and inputs, and it keys random
   /// numbers. A clone or gradient node that must draw the same numbers carries the same name.
-  std::string name;
-  std::vector<Value> operands;
-  std::vector<TensorType> results;
-  Attributes attributes;
+  std::string name = {};
+  std::vector<Value> operands = {};
+  std::vector<TensorType> results = {};
+  Attributes attributes = {};
   /// The layer of the node, ascending from 0 in execution order; -1 for leaves.
   int block = -1;
   Phase phase = Phase::forward;
@@ -102,9 +102,9 @@ STRATA_API std::string_view to_string(ParameterRole role);
 
 /// A tensor that the model owns.
 struct Parameter {
-  std::string name;
-  Value value;
-  Initialization initialization;
+  std::string name = {};
+  Value value = {};
+  Initialization initialization = {};
   /// Whether weight decay applies. Usual: true for matrices and embeddings, false for gains and biases.
   bool decay = true;
   /// True if the gradient is zero for every input, such as that of a key bias under softmax. An adaptive optimizer

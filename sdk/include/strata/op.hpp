@@ -300,6 +300,16 @@ class STRATA_API OpRegistry {
   std::map<std::string, Entry> entries_;
 };
 
+/// Appends `node` with the results that its op infers. \return its results.
+[[nodiscard]] inline std::vector<Value> append_inferred(Graph& graph, const OpRegistry& registry, Node node) {
+  node.results = registry.get(node.op).infer(graph, node);
+  const auto count = static_cast<int>(node.results.size());
+  const int id = graph.append(std::move(node));
+  std::vector<Value> values;
+  for (int result = 0; result < count; ++result) values.push_back({id, result});
+  return values;
+}
+
 /// Ids of the nodes that need a gradient: trained parameters, and every node that depends on one.
 [[nodiscard]] STRATA_API std::set<int> trained_nodes(const Graph& graph);
 

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -37,6 +39,12 @@ enum class MemoryPlace : std::uint8_t {
 };
 
 STRATA_API std::string_view to_string(MemoryPlace place);
+
+/// True if an element of `range` equals `value`.
+template <class Range, class Value>
+[[nodiscard]] bool contains(const Range& range, const Value& value) {
+  return std::find(std::begin(range), std::end(range), value) != std::end(range);
+}
 
 /// Position of `dim` in `dims`, or -1.
 STRATA_API int find_dim(const Dims& dims, const Dim& dim);

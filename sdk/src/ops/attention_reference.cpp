@@ -47,11 +47,10 @@ class Mask {
         keys_(global_indices(index_map(op, op.operands[1].dims[1]))),
         query_count_(index_map(op, op.operands[0].dims[1]).global_size),
         key_count_(index_map(op, op.operands[1].dims[1]).global_size) {
-    const OperandDescription& q = op.operands[0];
-    OperandDescription heads{q.dtype, Dims(q.dims.begin() + 2, q.dims.end() - 1),
-                             Shape(q.shape.begin() + 2, q.shape.end() - 1)};
-    head_count_ = element_count(global_shape(op, heads));
-    for (std::int64_t h = 0; h < elements(heads); ++h) heads_.push_back(global_head(op, heads, h));
+    const Dims& dims = op.operands[0].dims;
+    const IndexMap heads = index_map(op, Dims(dims.begin() + 2, dims.end() - 1));
+    heads_ = global_indices(heads);
+    head_count_ = heads.global_size;
   }
 
   /// Masks and dropout of one launch.
@@ -104,18 +103,6 @@ class Mask {
     Indices indices;
     for (std::int64_t local = 0; local < map.local_size(); ++local) indices.push_back(map.global_index(local));
     return indices;
-  }
-
-  static std::int64_t global_head(const OpInstance& op, const OperandDescription& heads, std::int64_t local) {
-    std::int64_t global = 0;
-    std::int64_t stride = 1;
-    for (std::size_t i = heads.dims.size(); i-- > 0;) {
-      const IndexMap& map = index_map(op, heads.dims[i]);
-      global += map.global_index(local % heads.shape[i]) * stride;
-      local /= heads.shape[i];
-      stride *= map.global_size;
-    }
-    return global;
   }
 
   bool causal_;

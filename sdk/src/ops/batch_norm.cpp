@@ -12,7 +12,7 @@ namespace {
 double values_of_channel(const Graph& graph, const Dims& x, const Dims& channels) {
   double count = 1;
   for (const Dim& dim : x) {
-    if (find_dim(channels, dim) < 0) count *= static_cast<double>(graph.sizes.at(dim));
+    if (!contains(channels, dim)) count *= static_cast<double>(graph.sizes.at(dim));
   }
   return count;
 }
@@ -21,7 +21,7 @@ double values_of_channel(const Graph& graph, const Dims& x, const Dims& channels
 void require_channels(const Types& types, std::size_t first, const Node& node) {
   require_float(types[0], node);
   const Dims& channels = types[first].dims;
-  require(channels.size() == 1 && find_dim(types[0].dims, channels[0]) >= 0, node,
+  require(channels.size() == 1 && contains(types[0].dims, channels[0]), node,
           to_string(types[first]) + " is not one value for each channel of " + to_string(types[0]));
   for (std::size_t i = first; i < types.size(); ++i) {
     require_same(types[i], {channels, statistic_type(types[0].dtype)}, node);
@@ -229,7 +229,7 @@ Work prepare_statistic_change(const OpInstance& op) {
 Types infer_batch_mean(const Types& types, const Node& node) {
   require_float(types[0], node);
   const Dim& channels = node.attributes.word("channels");
-  require(find_dim(types[0].dims, channels) >= 0, node, to_string(types[0]) + " has no dim '" + channels + "'");
+  require(contains(types[0].dims, channels), node, to_string(types[0]) + " has no dim '" + channels + "'");
   return {{{channels}, statistic_type(types[0].dtype)}};
 }
 

@@ -203,7 +203,7 @@ Work prepare_normalize(const OpInstance& op) {
 OperandDescription summed_dims(const OperandDescription& x, const OperandDescription& y) {
   OperandDescription summed{x.dtype, {}, {}};
   for (std::size_t i = 0; i < x.dims.size(); ++i) {
-    if (find_dim(y.dims, x.dims[i]) >= 0) continue;
+    if (contains(y.dims, x.dims[i])) continue;
     summed.dims.push_back(x.dims[i]);
     summed.shape.push_back(x.shape[i]);
   }

@@ -34,13 +34,12 @@ class LinearOp : public NamedOp {
             to_string(types[0]) + " and " + to_string(types[1]) + " differ in type");
     const Dims result = split_dims(node.attributes.word("result"));
     for (const Dim& dim : result) {
-      require(find_dim(types[0].dims, dim) >= 0 || find_dim(types[1].dims, dim) >= 0, node,
-              "no operand has dim '" + dim + "'");
+      require(contains(types[0].dims, dim) || contains(types[1].dims, dim), node, "no operand has dim '" + dim + "'");
     }
     for (const TensorType& type : types) {
       const Dims& other = (&type == types.data() ? types[1] : types[0]).dims;
       for (const Dim& dim : type.dims) {
-        require(find_dim(result, dim) >= 0 || find_dim(other, dim) >= 0, node,
+        require(contains(result, dim) || contains(other, dim), node,
                 "dim '" + dim + "' stands in one operand only and is not in the result");
       }
     }
@@ -93,7 +92,7 @@ class WholeLinearOp : public LinearOp {
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
     IterationSpace space = OpDefinition::iteration(graph, node);
     for (const Dim& dim : space.operands[0]) {
-      if (find_dim(space.results[0], dim) < 0) space.whole.insert(dim);
+      if (!contains(space.results[0], dim)) space.whole.insert(dim);
     }
     return space;
   }
@@ -223,7 +222,7 @@ struct Loops {
   /// Adds the dims of `operand` that are not in `known`.
   void add_missing_dims(const OperandDescription& operand, const Dims& known) {
     for (std::size_t i = 0; i < operand.dims.size(); ++i) {
-      if (find_dim(known, operand.dims[i]) >= 0 || find_dim(dims, operand.dims[i]) >= 0) continue;
+      if (contains(known, operand.dims[i]) || contains(dims, operand.dims[i])) continue;
       dims.push_back(operand.dims[i]);
       shape.push_back(operand.shape[i]);
     }

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <vector>
 
 #include "ops/row_op.hpp"
@@ -104,7 +103,7 @@ std::vector<std::int64_t> best(const Launch& launch, std::size_t scores, std::in
   while (std::ssize(chosen) < launch.op().attributes.integer("k")) {
     std::int64_t next = -1;
     for (std::int64_t j = 0; j < width; ++j) {
-      if (std::find(chosen.begin(), chosen.end(), j) != chosen.end()) continue;
+      if (contains(chosen, j)) continue;
       if (next < 0 || compared(j) > compared(next)) next = j;
     }
     chosen.push_back(next);
@@ -124,7 +123,7 @@ void top_k_row(const Launch& launch, std::int64_t first, std::int64_t width) {
   const std::vector<std::int64_t> chosen = best(launch, 0, first, width);
   const double by = divisor(launch, 0, first, chosen);
   for (std::int64_t j = 0; j < width; ++j) {
-    const bool is_chosen = std::find(chosen.begin(), chosen.end(), j) != chosen.end();
+    const bool is_chosen = contains(chosen, j);
     launch.result(0).set(first + j, is_chosen ? launch.operand(0)[first + j] / by : 0);
   }
 }
@@ -138,7 +137,7 @@ void top_k_gradient_row(const Launch& launch, std::int64_t first, std::int64_t w
     for (const std::int64_t j : chosen) sum += dy[first + j] * launch.operand(1)[first + j] / by;
   }
   for (std::int64_t j = 0; j < width; ++j) {
-    const bool is_chosen = std::find(chosen.begin(), chosen.end(), j) != chosen.end();
+    const bool is_chosen = contains(chosen, j);
     launch.result(0).set(first + j, is_chosen ? (dy[first + j] - sum) / by : 0);
   }
 }

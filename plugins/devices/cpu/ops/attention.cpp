@@ -84,16 +84,6 @@ class AttentionPlan {
   std::size_t operands_;
 };
 
-std::optional<std::string> unsupported_attention(const OpInstance& op) {
-  for (const OperandDescription& result : op.results) {
-    const bool fits = result.dtype == op.results[0].dtype || (op.op == "attention" && &result == &op.results[1]);
-    if (fits && (result.dtype == DType::f32 || result.dtype == op.operands[0].dtype)) continue;
-    return "results cannot be " + std::string(to_string(result.dtype)) + " where operands are " +
-           std::string(to_string(op.operands[0].dtype));
-  }
-  return std::nullopt;
-}
-
 PreparedKernel prepare_attention(const OpInstance& op, const CpuEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     const AttentionKernels<T> kernels = attention_kernels(environment.instruction_set()).of<T>();
@@ -130,9 +120,10 @@ void register_attention(Registration& registration) {
   for (const bool bias : {false, true}) {
     for (const std::string documents : {"", "ii"}) {
       const std::string optional = (bias ? "t" : "") + documents;
-      registration.add(kernel({"attention", "ttt" + optional, "rf", prepare_attention, false, unsupported_attention}));
+      registration.add(kernel(
+          {"attention", "ttt" + optional, "rf", prepare_attention, false, devices::unsupported_attention_types}));
       registration.add(kernel({"attention_gradient", "ttttft" + optional, bias ? "rrrr" : "rrr",
-                               prepare_attention_gradient, false, unsupported_attention}));
+                               prepare_attention_gradient, false, devices::unsupported_attention_types}));
     }
   }
   registration.add(kernel({"attention_merge", "ffff", "ff", prepare_attention_merge}));

@@ -19,12 +19,7 @@ struct Channels {
   /// Calls body(channel) for all channels, on several threads.
   template <class Body>
   void for_each(int threads, const Body& body) const {
-    kernels::parallel_ranges(
-        threads, channels,
-        [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t channel = begin; channel < end; ++channel) body(channel);
-        },
-        outer * inner);
+    for_each_row(threads, channels, outer * inner, body);
   }
 
   std::int64_t outer = 1;

@@ -54,8 +54,7 @@ class ChunkProducts {
   std::vector<std::pair<std::int64_t, std::unique_ptr<MatrixProduct>>> products_;
 };
 
-/// The results of an instance. All passes compute the hidden values first.
-enum class ExpertsPass : std::uint8_t { forward, input_gradient, weight_gradient };
+using devices::Pass;
 
 /// One chunk of an expert's tokens.
 struct Chunk {
@@ -65,12 +64,13 @@ struct Chunk {
   std::int64_t rows = 0;  // of the products; those beyond `count` are 0
 };
 
+/// One pass over the experts. Every pass computes the hidden values first.
 template <class T>
 class ExpertsKernel {
  public:
-  ExpertsKernel(const OpInstance& op, const CpuEnvironment& environment, ExpertsPass pass)
+  ExpertsKernel(const OpInstance& op, const CpuEnvironment& environment, Pass pass)
       : pass_(pass),
-        first_(pass == ExpertsPass::forward ? 0 : 1),
+        first_(pass == Pass::forward ? 0 : 1),
         threads_(environment.threads()),
         accumulate_(op.accumulate),
         tokens_(rows(op.operands[first_])),
@@ -106,7 +106,7 @@ class ExpertsKernel {
       }
       end_expert(arguments, expert);
     }
-    if (sums_are_apart() && pass_ != ExpertsPass::weight_gradient) {
+    if (sums_are_apart() && pass_ != Pass::weight_gradient) {
       convert_(tokens_ * width_, Element::f32, sums(arguments), element_of(result_type_), arguments.results[0],
                accumulate_, threads_);
     }
@@ -127,12 +127,12 @@ class ExpertsKernel {
     };
     const Element own = Element::bf16;  // stands for the type of the operands
     hidden_ = make({.columns = inner_, .depth = width_, .transpose_b = true, .result = own}, kRows);
-    if (pass_ == ExpertsPass::forward) {
+    if (pass_ == Pass::forward) {
       out_ = make({.columns = width_, .depth = inner_, .transpose_b = true}, kRows);
       return;
     }
     d_hidden_ = make({.columns = inner_, .depth = width_, .result = own}, kRows);
-    if (pass_ == ExpertsPass::input_gradient) {
+    if (pass_ == Pass::input_gradient) {
       out_ = make({.columns = width_, .depth = inner_}, kRows);
       more_out_ = make({.columns = width_, .depth = inner_, .accumulate = true}, kRows);
       return;
@@ -152,7 +152,7 @@ class ExpertsKernel {
       *inner = workspace_.reserve(bytes(rows * inner_));
     }
     y_ = workspace_.reserve(rows * width_ * std::int64_t{sizeof(float)});
-    const bool is_of_weights = pass_ == ExpertsPass::weight_gradient;
+    const bool is_of_weights = pass_ == Pass::weight_gradient;
     const std::int64_t sums = is_of_weights ? 3 * inner_ * width_ : tokens_ * width_;
     sums_ = workspace_.reserve(sums_are_apart() ? sums * std::int64_t{sizeof(float)} : 0);
     std::int64_t most = 0;
@@ -179,9 +179,9 @@ class ExpertsKernel {
     const Element from = element_of(gate_type_);
     convert_(tokens_ * experts_, from, arguments.operands[first_ + 1], Element::f32,
              kernels::workspace_at<float>(arguments, gates_), false, threads_);
-    if (pass_ == ExpertsPass::weight_gradient) return;
+    if (pass_ == Pass::weight_gradient) return;
     if (sums_are_apart() || !accumulate_) zero(sums(arguments), tokens_ * width_);
-    if (pass_ == ExpertsPass::input_gradient && !accumulate_) {
+    if (pass_ == Pass::input_gradient && !accumulate_) {
       std::memset(arguments.results[1], 0, static_cast<std::size_t>(tokens_ * experts_) * size_of(gate_gradient_type_));
     }
   }
@@ -192,12 +192,12 @@ class ExpertsKernel {
   }
 
   void begin_expert(const KernelArguments& arguments, std::int64_t expert) const {
-    if (pass_ != ExpertsPass::weight_gradient || (!sums_are_apart() && accumulate_)) return;
+    if (pass_ != Pass::weight_gradient || (!sums_are_apart() && accumulate_)) return;
     for (const std::size_t index : {0U, 1U, 2U}) zero(weight_sums(arguments, expert, index), inner_ * width_);
   }
 
   void end_expert(const KernelArguments& arguments, std::int64_t expert) const {
-    if (pass_ != ExpertsPass::weight_gradient || !sums_are_apart()) return;
+    if (pass_ != Pass::weight_gradient || !sums_are_apart()) return;
     const std::int64_t size = inner_ * width_;
     for (const std::size_t index : {0U, 1U, 2U}) {
       char* to = out<char>(arguments, index) + expert * size * static_cast<std::int64_t>(size_of(result_type_));
@@ -214,19 +214,14 @@ class ExpertsKernel {
   /// Copies the rows of a chunk's tokens, and zeros behind them.
   void gather(const KernelArguments& arguments, std::size_t operand, const Chunk& chunk, T* to) const {
     const T* from = in<T>(arguments, operand);
-    kernels::parallel_ranges(
-        threads_, chunk.rows,
-        [&, width = width_](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t row = begin; row < end; ++row) {
-            T* place = to + row * width;
-            if (row < chunk.count) {
-              std::copy_n(from + chunk.tokens[row] * width, width, place);
-            } else {
-              std::memset(static_cast<void*>(place), 0, static_cast<std::size_t>(width) * sizeof(T));
-            }
-          }
-        },
-        width_);
+    for_each_row(threads_, chunk.rows, width_, [&, width = width_](std::int64_t row) {
+      T* place = to + row * width;
+      if (row < chunk.count) {
+        std::copy_n(from + chunk.tokens[row] * width, width, place);
+      } else {
+        std::memset(static_cast<void*>(place), 0, static_cast<std::size_t>(width) * sizeof(T));
+      }
+    });
   }
 
   void compute(const Chunk& chunk, const KernelArguments& arguments) const {
@@ -239,7 +234,7 @@ class ExpertsKernel {
     hidden_.run(chunk.rows, x, matrix(arguments, chunk.expert, 1), up, scratch);
     T* act = kernels::workspace_at<T>(arguments, act_);
     activation_.gated_forward(chunk.rows * inner_, pre, up, act, threads_);
-    if (pass_ == ExpertsPass::forward) {
+    if (pass_ == Pass::forward) {
       float* y = kernels::workspace_at<float>(arguments, y_);
       out_.run(chunk.rows, act, matrix(arguments, chunk.expert, 2), y, scratch);
       return add_rows(chunk, arguments, y, true);
@@ -251,16 +246,11 @@ class ExpertsKernel {
   void add_rows(const Chunk& chunk, const KernelArguments& arguments, const float* from, bool scaled) const {
     float* to = sums(arguments);
     const float* gates = kernels::workspace_at<float>(arguments, gates_) + chunk.expert;
-    kernels::parallel_ranges(
-        threads_, chunk.count,
-        [&, width = width_](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t row = begin; row < end; ++row) {
-            const std::int64_t token = chunk.tokens[row];
-            const float factor = scaled ? gates[token * experts_] : 1.0F;
-            for (std::int64_t c = 0; c < width; ++c) to[token * width + c] += factor * from[row * width + c];
-          }
-        },
-        width_);
+    for_each_row(threads_, chunk.count, width_, [&, width = width_](std::int64_t row) {
+      const std::int64_t token = chunk.tokens[row];
+      const float factor = scaled ? gates[token * experts_] : 1.0F;
+      for (std::int64_t c = 0; c < width; ++c) to[token * width + c] += factor * from[row * width + c];
+    });
   }
 
   void differentiate(const Chunk& chunk, const KernelArguments& arguments, void* scratch) const {
@@ -271,11 +261,11 @@ class ExpertsKernel {
     T* d_up = kernels::workspace_at<T>(arguments, d_up_);
     gather(arguments, 0, chunk, dy);
     d_hidden_.run(chunk.rows, dy, matrix(arguments, chunk.expert, 2), d_act, scratch);
-    if (pass_ == ExpertsPass::input_gradient) add_gate_gradients(chunk, arguments, act, d_act);
+    if (pass_ == Pass::input_gradient) add_gate_gradients(chunk, arguments, act, d_act);
     scale_rows(chunk, arguments, d_act);
     activation_.gated_gradient(chunk.rows * inner_, d_act, kernels::workspace_at<T>(arguments, pre_),
                                kernels::workspace_at<T>(arguments, up_), d_pre, d_up, false, threads_);
-    if (pass_ == ExpertsPass::input_gradient) {
+    if (pass_ == Pass::input_gradient) {
       float* dx = kernels::workspace_at<float>(arguments, y_);
       out_.run(chunk.rows, d_pre, matrix(arguments, chunk.expert, 0), dx, scratch);
       more_out_.run(chunk.rows, d_up, matrix(arguments, chunk.expert, 1), dx, scratch);
@@ -291,40 +281,29 @@ class ExpertsKernel {
   /// Multiplies the inner rows of a chunk by their tokens' gates.
   void scale_rows(const Chunk& chunk, const KernelArguments& arguments, T* values) const {
     const float* gates = kernels::workspace_at<float>(arguments, gates_) + chunk.expert;
-    kernels::parallel_ranges(
-        threads_, chunk.count,
-        [&, inner = inner_](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t row = begin; row < end; ++row) {
-            const float gate = gates[chunk.tokens[row] * experts_];
-            for (std::int64_t f = 0; f < inner; ++f)
-              assign(values[row * inner + f], gate * widen(values[row * inner + f]));
-          }
-        },
-        inner_);
+    for_each_row(threads_, chunk.count, inner_, [&, inner = inner_](std::int64_t row) {
+      const float gate = gates[chunk.tokens[row] * experts_];
+      for (std::int64_t f = 0; f < inner; ++f) assign(values[row * inner + f], gate * widen(values[row * inner + f]));
+    });
   }
 
   void add_gate_gradients(const Chunk& chunk, const KernelArguments& arguments, const T* act, const T* d_act) const {
     with_element(gate_gradient_type_, [&]<class G>() {
       G* gradients = out<G>(arguments, 1) + chunk.expert;
-      kernels::parallel_ranges(
-          threads_, chunk.count,
-          [&, inner = inner_](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t row = begin; row < end; ++row) {
-              // Several sums, so that the compiler may compute them together.
-              std::array<float, 16> sums{};
-              for (std::int64_t f = 0; f < inner; ++f) {
-                sums[static_cast<std::size_t>(f % 16)] += widen(act[row * inner + f]) * widen(d_act[row * inner + f]);
-              }
-              float sum = 0;
-              for (const float each : sums) sum += each;
-              store_value(gradients[chunk.tokens[row] * experts_], sum, accumulate_);
-            }
-          },
-          inner_);
+      for_each_row(threads_, chunk.count, inner_, [&, inner = inner_](std::int64_t row) {
+        // Several sums, so that the compiler may compute them together.
+        std::array<float, 16> sums{};
+        for (std::int64_t f = 0; f < inner; ++f) {
+          sums[static_cast<std::size_t>(f % 16)] += widen(act[row * inner + f]) * widen(d_act[row * inner + f]);
+        }
+        float sum = 0;
+        for (const float each : sums) sum += each;
+        store_value(gradients[chunk.tokens[row] * experts_], sum, accumulate_);
+      });
     });
   }
 
-  ExpertsPass pass_;
+  Pass pass_;
   std::size_t first_;  // the operand x
   int threads_;
   bool accumulate_;
@@ -359,9 +338,9 @@ class ExpertsKernel {
   std::int64_t product_ = 0;
 };
 
-template <ExpertsPass pass>
+template <Pass pass>
 PreparedKernel prepare_experts(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[pass == ExpertsPass::forward ? 0 : 1].dtype, [&]<class T>() -> PreparedKernel {
+  return with_element(op.operands[pass == Pass::forward ? 0 : 1].dtype, [&]<class T>() -> PreparedKernel {
     const auto kernel = std::make_shared<ExpertsKernel<T>>(op, environment, pass);
     return {[kernel](const KernelArguments& arguments) { kernel->launch(arguments); }, kernel->workspace_bytes()};
   });
@@ -370,12 +349,11 @@ PreparedKernel prepare_experts(const OpInstance& op, const CpuEnvironment& envir
 }  // namespace
 
 void register_experts(Registration& registration) {
-  registration.add(
-      kernel({"experts", "trttt", "t", prepare_experts<ExpertsPass::forward>, true, unsupported_activation}));
-  registration.add(kernel({"experts_input_gradient", "ttrttt", "tr", prepare_experts<ExpertsPass::input_gradient>, true,
+  registration.add(kernel({"experts", "trttt", "t", prepare_experts<Pass::forward>, true, unsupported_activation}));
+  registration.add(kernel(
+      {"experts_input_gradient", "ttrttt", "tr", prepare_experts<Pass::input_gradient>, true, unsupported_activation}));
+  registration.add(kernel({"experts_weight_gradient", "ttrttt", "rrr", prepare_experts<Pass::weight_gradient>, true,
                            unsupported_activation}));
-  registration.add(kernel({"experts_weight_gradient", "ttrttt", "rrr", prepare_experts<ExpertsPass::weight_gradient>,
-                           true, unsupported_activation}));
 }
 
 }  // namespace strata::cpu

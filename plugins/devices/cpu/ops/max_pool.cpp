@@ -20,12 +20,7 @@ struct PoolWindows {
   /// Calls body(image) for all images of one channel, on several threads.
   template <class Body>
   void for_each(int threads, const Body& body) const {
-    kernels::parallel_ranges(
-        threads, images,
-        [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t image = begin; image < end; ++image) body(image);
-        },
-        out_height * out_width * size * size);
+    for_each_row(threads, images, out_height * out_width * size * size, body);
   }
 
   /// The pixel that a window of an image takes: the largest one, and of equal ones the first.

@@ -47,16 +47,11 @@ PreparedKernel prepare_repeat(const OpInstance& op, const CpuEnvironment& enviro
   return with_element(op.results[0].dtype, [&]<class T>() -> PreparedKernel {
     return {[=, count = elements(op.results[0]) / width, accumulate = op.accumulate,
              threads = environment.threads()](const KernelArguments& arguments) {
-      kernels::parallel_ranges(
-          threads, count,
-          [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t row = begin; row < end; ++row) {
-              const float* x = in<float>(arguments, 0) + place_of_row(shape, row);
-              T* y = out<T>(arguments, 0) + row * width;
-              for (std::int64_t j = 0; j < width; ++j) store_value(y[j], x[j * step], accumulate);
-            }
-          },
-          width);
+      for_each_row(threads, count, width, [&](std::int64_t row) {
+        const float* x = in<float>(arguments, 0) + place_of_row(shape, row);
+        T* y = out<T>(arguments, 0) + row * width;
+        for (std::int64_t j = 0; j < width; ++j) store_value(y[j], x[j * step], accumulate);
+      });
     }};
   });
 }

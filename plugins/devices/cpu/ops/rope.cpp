@@ -5,20 +5,14 @@
 namespace strata::cpu {
 namespace {
 
-OperandDescription rows_of(OperandDescription x) {
-  x.dims.pop_back();
-  x.shape.pop_back();
-  return x;
-}
-
 std::optional<std::string> unsupported_rope(const OpInstance& op) {
-  return devices::unsupported_broadcast(rows_of(op.operands[0]), op.operands[3]);
+  return devices::unsupported_broadcast(devices::rows_of(op.operands[0]), op.operands[3]);
 }
 
 PreparedKernel prepare_rope(const OpInstance& op, const CpuEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     const auto rotate = rope_kernels(environment.instruction_set()).of<T>().rotate;
-    const RotaryAngles shape{.rows = devices::broadcast_shape(rows_of(op.operands[0]), op.operands[3]),
+    const RotaryAngles shape{.rows = devices::broadcast_shape(devices::rows_of(op.operands[0]), op.operands[3]),
                              .table_rows = rows(op.operands[1]),
                              .pairs = columns(op.operands[1]),
                              .features = columns(op.operands[0]),

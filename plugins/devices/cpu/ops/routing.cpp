@@ -15,12 +15,7 @@ template <class Body>
 PreparedKernel row_kernel(const OpInstance& op, std::size_t of, const CpuEnvironment& environment, const Body& body) {
   return {[body, count = rows(op.operands[of]), width = columns(op.operands[of]),
            threads = environment.threads()](const KernelArguments& arguments) {
-    kernels::parallel_ranges(
-        threads, count,
-        [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t row = begin; row < end; ++row) body(arguments, row, width);
-        },
-        width);
+    for_each_row(threads, count, width, [&](std::int64_t row) { body(arguments, row, width); });
   }};
 }
 

@@ -31,7 +31,7 @@ constexpr std::int64_t kAlignedPixels = 8;
 
 /// The convolution as products.
 struct ColumnConvolution : Convolution {
-  ColumnConvolution(const OpInstance& op, ConvolutionPass pass) : Convolution(convolution_of(op, pass)) {}
+  ColumnConvolution(const OpInstance& op, Pass pass) : Convolution(convolution_of(op, pass)) {}
 
   /// True if each image is a matrix of its own.
   [[nodiscard]] bool has_large_images() const { return pixels() >= kPixelsOfTile && pixels() % kAlignedPixels == 0; }
@@ -87,7 +87,7 @@ void* at(void* begin, std::int64_t bytes) { return static_cast<char*>(begin) + b
 class Forward {
  public:
   Forward(const OpInstance& op, const CudaEnvironment& environment)
-      : of_(op, ConvolutionPass::forward),
+      : of_(op, Pass::forward),
         result_(op.results[0].dtype),
         single_(of_.has_large_images() && of_.multiplies_to(result_)),
         packs_(!single_ || !of_.windows.are_pixels()),
@@ -140,7 +140,7 @@ class Forward {
 class InputGradient {
  public:
   InputGradient(const OpInstance& op, const CudaEnvironment& environment)
-      : of_(op, ConvolutionPass::input_gradient),
+      : of_(op, Pass::input_gradient),
         result_(op.results[0].dtype),
         accumulate_(op.accumulate),
         single_(of_.has_large_images()),
@@ -200,7 +200,7 @@ class InputGradient {
 class WeightGradient {
  public:
   WeightGradient(const OpInstance& op, const CudaEnvironment& environment)
-      : of_(op, ConvolutionPass::weight_gradient),
+      : of_(op, Pass::weight_gradient),
         result_(op.results[0].dtype),
         accumulate_(op.accumulate),
         chunks_(of_, bytes_of(of_.type, of_.depth() * of_.pixels()), environment) {
@@ -290,12 +290,11 @@ PreparedKernel prepare(const OpInstance& op, const CudaEnvironment& environment)
 
 }  // namespace
 
-PreparedKernel prepare_column_convolution(const OpInstance& op, ConvolutionPass pass,
-                                          const CudaEnvironment& environment) {
+PreparedKernel prepare_column_convolution(const OpInstance& op, Pass pass, const CudaEnvironment& environment) {
   switch (pass) {
-    case ConvolutionPass::forward:
+    case Pass::forward:
       return prepare<Forward>(op, environment);
-    case ConvolutionPass::input_gradient:
+    case Pass::input_gradient:
       return prepare<InputGradient>(op, environment);
     default:
       return prepare<WeightGradient>(op, environment);

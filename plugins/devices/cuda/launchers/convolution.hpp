@@ -12,7 +12,7 @@
 
 namespace strata::cuda {
 
-enum class ConvolutionPass : std::uint8_t { forward, input_gradient, weight_gradient };
+using devices::Pass;
 
 inline std::int64_t bytes_of(DType dtype, std::int64_t elements) {
   return elements * static_cast<std::int64_t>(size_of(dtype));
@@ -53,11 +53,11 @@ struct Convolution {
 };
 
 /// The convolution of an op.
-inline Convolution convolution_of(const OpInstance& op, ConvolutionPass pass) {
+inline Convolution convolution_of(const OpInstance& op, Pass pass) {
   switch (pass) {
-    case ConvolutionPass::forward:
+    case Pass::forward:
       return {op, op.operands[0], op.operands[1], op.results[0]};
-    case ConvolutionPass::input_gradient:
+    case Pass::input_gradient:
       return {op, op.results[0], op.operands[1], op.operands[0]};
     default:
       return {op, op.operands[0], op.results[0], op.operands[1]};
@@ -106,15 +106,13 @@ class ImageChunks {
 
 /// Prepares a convolution, or a gradient of it, as products of cuBLASLt with the columns of its windows, which are
 /// written to memory.
-PreparedKernel prepare_column_convolution(const OpInstance& op, ConvolutionPass pass,
-                                          const CudaEnvironment& environment);
+PreparedKernel prepare_column_convolution(const OpInstance& op, Pass pass, const CudaEnvironment& environment);
 
 /// Prepares one by tiles that read the windows from channels-last copies of the images.
-PreparedKernel prepare_window_convolution(const OpInstance& op, ConvolutionPass pass,
-                                          const CudaEnvironment& environment);
+PreparedKernel prepare_window_convolution(const OpInstance& op, Pass pass, const CudaEnvironment& environment);
 
 /// True if prepare_window_convolution() can compute it: in 16 bits, to results of the same type or f32, where the
 /// channels that are summed up are multiples of 8.
-bool takes_window_convolution(const OpInstance& op, ConvolutionPass pass);
+bool takes_window_convolution(const OpInstance& op, Pass pass);
 
 }  // namespace strata::cuda

@@ -68,7 +68,7 @@ struct Copies {
 template <class T>
 class WindowConvolution {
  public:
-  WindowConvolution(const OpInstance& op, ConvolutionPass pass, const CudaEnvironment& environment)
+  WindowConvolution(const OpInstance& op, Pass pass, const CudaEnvironment& environment)
       : of_(convolution_of(op, pass)),
         pass_(pass),
         result_(op.results[0].dtype),
@@ -88,7 +88,7 @@ class WindowConvolution {
     list_windows();
     x_ = workspace_.reserve(reads_x() ? bytes_of(of_.type, chunks_.images() * of_.x_elements()) : 0);
     dy_ = workspace_.reserve(reads_dy() ? bytes_of(of_.type, chunks_.images() * of_.y_elements()) : 0);
-    if (pass == ConvolutionPass::weight_gradient) {
+    if (pass == Pass::weight_gradient) {
       prepare_sums(environment);
     } else {
       prepare_weights();
@@ -100,29 +100,29 @@ class WindowConvolution {
   void run(const KernelArguments& arguments) const {
     if (weights_) weights_(arguments.stream, arguments.operands[1], workspace_at<T>(arguments, w_));
     chunks_.for_each([&](const Copies& chunk, std::int64_t first) {
-      const std::size_t dy = pass_ == ConvolutionPass::weight_gradient ? 1 : 0;
+      const std::size_t dy = pass_ == Pass::weight_gradient ? 1 : 0;
       if (chunk.x) {
         chunk.x(arguments.stream, in<T>(arguments, 0) + first * of_.x_elements(), workspace_at<T>(arguments, x_));
       }
       if (chunk.dy) {
         chunk.dy(arguments.stream, in<T>(arguments, dy) + first * of_.y_elements(), workspace_at<T>(arguments, dy_));
       }
-      if (pass_ == ConvolutionPass::weight_gradient) return add_chunk(arguments, chunk.images, first == 0);
+      if (pass_ == Pass::weight_gradient) return add_chunk(arguments, chunk.images, first == 0);
       for (const Windows& windows : windows_) multiply(arguments, windows, chunk.images, first);
     });
     if (convert_) convert_(arguments.stream, workspace_at<float>(arguments, parts_at_), arguments.results[0]);
   }
 
  private:
-  [[nodiscard]] bool reads_x() const { return pass_ != ConvolutionPass::input_gradient; }
-  [[nodiscard]] bool reads_dy() const { return pass_ != ConvolutionPass::forward; }
+  [[nodiscard]] bool reads_x() const { return pass_ != Pass::input_gradient; }
+  [[nodiscard]] bool reads_dy() const { return pass_ != Pass::forward; }
   [[nodiscard]] PermuteFunction permute(const devices::Permutation& permutation) const {
     return prepare_permute(permutation, of_.type, of_.type, false);
   }
 
   void list_windows() {
     const ImageWindows& of = of_.windows;
-    if (pass_ != ConvolutionPass::input_gradient) {
+    if (pass_ != Pass::input_gradient) {
       windows_.push_back({forward_axis(of.height, of.out_height, of.window_height, of.stride, of.padding),
                           forward_axis(of.width, of.out_width, of.window_width, of.stride, of.padding), of.channels});
       return;
@@ -145,7 +145,7 @@ class WindowConvolution {
 
   void multiply(const KernelArguments& arguments, const Windows& windows, std::int64_t images,
                 std::int64_t first) const {
-    const bool is_forward = pass_ == ConvolutionPass::forward;
+    const bool is_forward = pass_ == Pass::forward;
     const std::int64_t rows = is_forward ? of_.out_channels : of_.windows.channels;
     const std::int64_t count = images * windows.positions();
     const auto multiply_to = [&]<class R>() {
@@ -168,7 +168,7 @@ class WindowConvolution {
   void prepare_weights() {
     const std::int64_t channels = of_.windows.channels;
     const std::int64_t taps = of_.depth() / channels;
-    weights_ = permute(pass_ == ConvolutionPass::forward
+    weights_ = permute(pass_ == Pass::forward
                            ? channels_last(of_.out_channels, channels, taps)
                            : devices::Permutation{{channels, taps, of_.out_channels}, {taps, 1, of_.depth()}});
     w_ = workspace_.reserve(bytes_of(of_.type, of_.out_channels * of_.depth()));
@@ -235,7 +235,7 @@ class WindowConvolution {
   }
 
   Convolution of_;
-  ConvolutionPass pass_;
+  Pass pass_;
   DType result_;
   bool accumulate_;
   ImageChunks<Copies> chunks_;
@@ -252,26 +252,25 @@ class WindowConvolution {
 };
 
 template <class T>
-PreparedKernel prepare_type(const OpInstance& op, ConvolutionPass pass, const CudaEnvironment& environment) {
+PreparedKernel prepare_type(const OpInstance& op, Pass pass, const CudaEnvironment& environment) {
   const auto prepared = std::make_shared<WindowConvolution<T>>(op, pass, environment);
   return {[prepared](const KernelArguments& arguments) { prepared->run(arguments); }, prepared->workspace_bytes()};
 }
 
 }  // namespace
 
-PreparedKernel prepare_window_convolution(const OpInstance& op, ConvolutionPass pass,
-                                          const CudaEnvironment& environment) {
+PreparedKernel prepare_window_convolution(const OpInstance& op, Pass pass, const CudaEnvironment& environment) {
   if (op.operands[0].dtype == DType::bf16) return prepare_type<BFloat16>(op, pass, environment);
   return prepare_type<Float16>(op, pass, environment);
 }
 
-bool takes_window_convolution(const OpInstance& op, ConvolutionPass pass) {
+bool takes_window_convolution(const OpInstance& op, Pass pass) {
   const Convolution of = convolution_of(op, pass);
   if (size_of(of.type) != 2) return false;
   const DType result = op.results[0].dtype;
-  if (pass != ConvolutionPass::weight_gradient && result != of.type && result != DType::f32) return false;
-  const bool takes_x = pass == ConvolutionPass::input_gradient || of.windows.channels % kChannels == 0;
-  const bool takes_dy = pass == ConvolutionPass::forward || of.out_channels % kChannels == 0;
+  if (pass != Pass::weight_gradient && result != of.type && result != DType::f32) return false;
+  const bool takes_x = pass == Pass::input_gradient || of.windows.channels % kChannels == 0;
+  const bool takes_dy = pass == Pass::forward || of.out_channels % kChannels == 0;
   return takes_x && takes_dy;
 }
 

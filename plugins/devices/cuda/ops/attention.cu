@@ -81,12 +81,7 @@ PreparedKernel with_units(const OpInstance& op, const CudaEnvironment& environme
 }
 
 std::optional<std::string> unsupported_attention(const OpInstance& op) {
-  for (const OperandDescription& result : op.results) {
-    const bool fits = result.dtype == op.results[0].dtype || (op.op == "attention" && &result == &op.results[1]);
-    if (fits && (result.dtype == DType::f32 || result.dtype == op.operands[0].dtype)) continue;
-    return "results cannot be " + std::string(to_string(result.dtype)) + " where operands are " +
-           std::string(to_string(op.operands[0].dtype));
-  }
+  if (auto fault = devices::unsupported_attention_types(op)) return fault;
   const Shape& queries = op.operands[0].shape;
   if (queries.back() > kWidestHead) {
     return "heads cannot be " + std::to_string(queries.back()) + " wide, up to " + std::to_string(kWidestHead) +

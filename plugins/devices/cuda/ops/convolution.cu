@@ -4,7 +4,7 @@
 namespace strata::cuda {
 namespace {
 
-template <ConvolutionPass pass>
+template <Pass pass>
 PreparedKernel prepare(const OpInstance& op, const CudaEnvironment& environment) {
   if (takes_window_convolution(op, pass)) return prepare_window_convolution(op, pass, environment);
   return prepare_column_convolution(op, pass, environment);
@@ -22,7 +22,7 @@ std::optional<std::string> unsupported_convolution(const OpInstance& op) {
   return std::nullopt;
 }
 
-template <ConvolutionPass pass>
+template <Pass pass>
 void add_pass(Registration& registration, const std::string& op) {
   registration.add(kernel({op, "tt", "r", prepare<pass>, true, unsupported_convolution}));
 }
@@ -30,9 +30,9 @@ void add_pass(Registration& registration, const std::string& op) {
 }  // namespace
 
 void register_convolution(Registration& registration) {
-  add_pass<ConvolutionPass::forward>(registration, "convolution");
-  add_pass<ConvolutionPass::input_gradient>(registration, "convolution_input_gradient");
-  add_pass<ConvolutionPass::weight_gradient>(registration, "convolution_weight_gradient");
+  add_pass<Pass::forward>(registration, "convolution");
+  add_pass<Pass::input_gradient>(registration, "convolution_input_gradient");
+  add_pass<Pass::weight_gradient>(registration, "convolution_weight_gradient");
 }
 
 }  // namespace strata::cuda

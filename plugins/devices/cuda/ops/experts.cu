@@ -63,7 +63,7 @@ __global__ void add_gate_parts(std::int64_t size, const int* choice_of, const V*
 
 namespace {
 
-enum class ExpertsPass : std::uint8_t { forward, input_gradient, weight_gradient };
+using devices::Pass;
 
 /// The most choices of a round. More of them need fewer rounds, which each add to the gradients of weights, and more
 /// memory.
@@ -75,8 +75,8 @@ class ExpertsKernel {
  public:
   using V = Accumulate<T>;
 
-  ExpertsKernel(const OpInstance& op, ExpertsPass pass, int kind)
-      : pass_(pass), first_(pass == ExpertsPass::forward ? 0 : 1), kind_(kind), accumulate_(op.accumulate) {
+  ExpertsKernel(const OpInstance& op, Pass pass, int kind)
+      : pass_(pass), first_(pass == Pass::forward ? 0 : 1), kind_(kind), accumulate_(op.accumulate) {
     shape_ = {rows(op.operands[first_]), columns(op.operands[first_]), columns(op.operands[first_ + 1]),
               op.operands[first_ + 2].shape[1]};
     const std::int64_t choices_of_token = std::min(op.attributes.integer("choices"), shape_.experts);
@@ -85,9 +85,9 @@ class ExpertsKernel {
     tokens_of_round_ = rounds == 0 ? 0 : (shape_.tokens + rounds - 1) / rounds;
     room_ = tokens_of_round_ * choices_of_token;
     result_ = op.results[0].dtype;
-    const bool is_forward = pass == ExpertsPass::forward;
-    const bool is_of_input = pass == ExpertsPass::input_gradient;
-    const bool is_of_weights = pass == ExpertsPass::weight_gradient;
+    const bool is_forward = pass == Pass::forward;
+    const bool is_of_input = pass == Pass::input_gradient;
+    const bool is_of_weights = pass == Pass::weight_gradient;
     offsets_ = reserve<int>(shape_.experts + 2);
     token_of_ = reserve<int>(room_);
     gates_ = reserve<V>(room_);
@@ -127,7 +127,7 @@ class ExpertsKernel {
     for (const std::size_t operand : {std::size_t{0}, first_, first_ + 2, first_ + 3, first_ + 4}) {
       are_aligned = are_aligned && is_aligned(arguments.operands[operand]);
     }
-    for (std::size_t result = 0; pass_ == ExpertsPass::weight_gradient && result < 3; ++result) {
+    for (std::size_t result = 0; pass_ == Pass::weight_gradient && result < 3; ++result) {
       are_aligned = are_aligned && is_aligned(arguments.results[result]);
     }
     return are_aligned;
@@ -149,8 +149,8 @@ class ExpertsKernel {
     const T* w_gate = in<T>(arguments, first_ + 2);
     const T* w_up = in<T>(arguments, first_ + 3);
     const T* w_down = in<T>(arguments, first_ + 4);
-    const bool is_forward = pass_ == ExpertsPass::forward;
-    T* hidden = pass_ == ExpertsPass::input_gradient ? nullptr : workspace_at<T>(arguments, hidden_);
+    const bool is_forward = pass_ == Pass::forward;
+    T* hidden = pass_ == Pass::input_gradient ? nullptr : workspace_at<T>(arguments, hidden_);
     T* inner = is_forward ? nullptr : workspace_at<T>(arguments, inner_);
     const auto grid = [&](std::int64_t columns, int side) -> Geometry {
       return {{blocks_for(columns, side), tile_count<Tile>()}, {Tile::kThreads}, Tile::kSharedBytes};
@@ -158,16 +158,16 @@ class ExpertsKernel {
     launch(multiply_inner<T, Tile>, grid(shape.inner, Tile::kSide / 2), arguments.stream, shape, choices, kind_, x,
            w_gate, w_up, is_forward ? hidden : nullptr, inner);
     V* rows = workspace_at<V>(arguments, rows_);
-    T* y = pass_ == ExpertsPass::weight_gradient ? nullptr : out<T>(arguments, 0) + first_token * shape.width;
+    T* y = pass_ == Pass::weight_gradient ? nullptr : out<T>(arguments, 0) + first_token * shape.width;
     if (is_forward) {
       launch(multiply_rows<T, Tile, false>, grid(shape.width, Tile::kSide), arguments.stream, shape, choices, hidden,
              w_down, nullptr, rows);
       return add(arguments, shape, choices, choices.gates, y);
     }
-    V* gate_parts = pass_ == ExpertsPass::input_gradient ? workspace_at<V>(arguments, gate_parts_) : nullptr;
+    V* gate_parts = pass_ == Pass::input_gradient ? workspace_at<V>(arguments, gate_parts_) : nullptr;
     launch(differentiate_inner<T, Tile>, grid(shape.inner, Tile::kSide), arguments.stream, shape, choices, kind_, dy,
            w_down, inner, hidden, gate_parts);
-    if (pass_ == ExpertsPass::weight_gradient) {
+    if (pass_ == Pass::weight_gradient) {
       return with_element(
           result_, [&]<class R>() { add_weights<Tile, R>(arguments, choices, first_token > 0, x, dy, inner, hidden); });
     }
@@ -222,7 +222,7 @@ class ExpertsKernel {
            hidden, out<R>(arguments, 2), nullptr, adds);
   }
 
-  ExpertsPass pass_;
+  Pass pass_;
   std::size_t first_;  // the operand x
   int kind_;           // number in ExpertActivations
   bool accumulate_;
@@ -249,30 +249,30 @@ std::vector<std::string> names_of(ActivationList<Kinds...> /*kinds*/) {
 }
 
 template <class T, class G>
-PreparedKernel prepare_types(const OpInstance& op, ExpertsPass pass) {
+PreparedKernel prepare_types(const OpInstance& op, Pass pass) {
   const std::vector<std::string> kinds = names_of(ExpertActivations{});
   const auto kind = std::find(kinds.begin(), kinds.end(), op.attributes.word("kind")) - kinds.begin();
   const ExpertsKernel<T, G> kernel(op, pass, static_cast<int>(kind));
   return {[kernel](const KernelArguments& arguments) { kernel.run(arguments); }, kernel.workspace_bytes()};
 }
 
-template <ExpertsPass pass>
+template <Pass pass>
 PreparedKernel prepare_experts(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  const std::size_t x = pass == ExpertsPass::forward ? 0 : 1;
+  const std::size_t x = pass == Pass::forward ? 0 : 1;
   return with_element(op.operands[x].dtype, [&]<class T>() -> PreparedKernel {
     if (op.operands[x + 1].dtype == op.operands[x].dtype) return prepare_types<T, T>(op, pass);
     return prepare_types<T, Accumulate<T>>(op, pass);
   });
 }
 
-template <ExpertsPass pass>
+template <Pass pass>
 std::optional<std::string> unsupported_experts(const OpInstance& op) {
-  const std::size_t x = pass == ExpertsPass::forward ? 0 : 1;
+  const std::size_t x = pass == Pass::forward ? 0 : 1;
   const DType gates = op.operands[x + 1].dtype;
   if (gates != op.operands[x].dtype && gates != DType::f32) return "takes gates of the type of x, or in f32";
   if (gates == DType::f32 && op.operands[x].dtype == DType::f64) return "takes gates in f64 with x in f64";
-  if (pass == ExpertsPass::input_gradient && op.results[1].dtype != gates) return "gives gradients of the gates' type";
-  if (pass == ExpertsPass::weight_gradient) {
+  if (pass == Pass::input_gradient && op.results[1].dtype != gates) return "gives gradients of the gates' type";
+  if (pass == Pass::weight_gradient) {
     for (const OperandDescription& each : op.results) {
       if (each.dtype != op.results[0].dtype) return "gives gradients of one type";
     }
@@ -280,7 +280,7 @@ std::optional<std::string> unsupported_experts(const OpInstance& op) {
   return devices::unsupported_activation_kind(op, names_of(ExpertActivations{}));
 }
 
-template <ExpertsPass pass>
+template <Pass pass>
 void add_pass(Registration& registration, const std::string& op, const std::string& operands,
               const std::string& results) {
   registration.add(kernel({op, operands, results, prepare_experts<pass>, true, unsupported_experts<pass>}));
@@ -289,9 +289,9 @@ void add_pass(Registration& registration, const std::string& op, const std::stri
 }  // namespace
 
 void register_experts(Registration& registration) {
-  add_pass<ExpertsPass::forward>(registration, "experts", "trttt", "t");
-  add_pass<ExpertsPass::input_gradient>(registration, "experts_input_gradient", "ttrttt", "tr");
-  add_pass<ExpertsPass::weight_gradient>(registration, "experts_weight_gradient", "ttrttt", "rrr");
+  add_pass<Pass::forward>(registration, "experts", "trttt", "t");
+  add_pass<Pass::input_gradient>(registration, "experts_input_gradient", "ttrttt", "tr");
+  add_pass<Pass::weight_gradient>(registration, "experts_weight_gradient", "ttrttt", "rrr");
 }
 
 }  // namespace strata::cuda

@@ -77,24 +77,19 @@ __global__ void __launch_bounds__(kRopeThreads)
 
 namespace {
 
-OperandDescription rows_of(OperandDescription x) {
-  x.dims.pop_back();
-  x.shape.pop_back();
-  return x;
-}
-
 std::optional<std::string> unsupported_rope(const OpInstance& op) {
-  return devices::unsupported_broadcast(rows_of(op.operands[0]), op.operands[3]);
+  return devices::unsupported_broadcast(devices::rows_of(op.operands[0]), op.operands[3]);
 }
 
 PreparedKernel prepare_rope(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     using V = Accumulate<T>;
-    const RotaryAngles<V> shape{.place = part_index(devices::broadcast_shape(rows_of(op.operands[0]), op.operands[3])),
-                                .table_rows = rows(op.operands[1]),
-                                .pairs = columns(op.operands[1]),
-                                .features = columns(op.operands[0]),
-                                .direction = op.attributes.flag("inverse") ? V{-1} : V{1}};
+    const RotaryAngles<V> shape{
+        .place = part_index(devices::broadcast_shape(devices::rows_of(op.operands[0]), op.operands[3])),
+        .table_rows = rows(op.operands[1]),
+        .pairs = columns(op.operands[1]),
+        .features = columns(op.operands[0]),
+        .direction = op.attributes.flag("inverse") ? V{-1} : V{1}};
     return {[=, height = rows(op.operands[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
       RotaryAngles<V> angles = shape;
       angles.cos = in<V>(arguments, 1);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -12,13 +11,13 @@
 #include "strata/strategy.hpp"
 
 /// \file
-/// Parameters as matrices, for optimizers that treat them so.
+/// Parameters as matrices, for optimizers and strategies that treat them so.
 
 namespace matrices {
 
+using strata::contains;
 using strata::Dim;
 using strata::Dims;
-using strata::find_dim;
 
 /// A parameter as one matrix, or as several: its dimensions are those of the input side, over which products with the
 /// parameter sum, those of the output side, and those that number the matrices.
@@ -35,9 +34,9 @@ struct View {
 inline View view(const strata::ParameterDescription& parameter, const std::vector<std::string>& split) {
   View view;
   for (const Dim& dim : parameter.dims) {
-    if (std::find(split.begin(), split.end(), dim) != split.end()) {
+    if (contains(split, dim)) {
       view.matrices.push_back(dim);
-    } else if (find_dim(parameter.contracted, dim) >= 0) {
+    } else if (contains(parameter.contracted, dim)) {
       view.inputs.push_back(dim);
     } else {
       view.outputs.push_back(dim);
@@ -92,13 +91,18 @@ inline Matrix transpose(const Matrix& x, std::size_t rows, std::size_t columns) 
 /// The matrices of a parameter, with inputs as rows.
 class DefinedMatrices {
  public:
-  DefinedMatrices(const strata::DefinedUpdate& update, const View& view)
-      : dims_(update.parameter.dims), shape_(update.shape), view_(view) {}
+  /// `dims`, `shape`: those of the whole parameter, which outlive the object.
+  DefinedMatrices(const Dims& dims, const strata::Shape& shape, View view)
+      : dims_(dims), shape_(shape), view_(std::move(view)) {}
 
   [[nodiscard]] std::size_t count() const { return place(view_.matrices, 0).second; }
   [[nodiscard]] std::size_t rows() const { return place(view_.inputs, 0).second; }
   [[nodiscard]] std::size_t columns() const { return place(view_.outputs, 0).second; }
 
+  /// Row and column of an element of the parameter in its matrix.
+  [[nodiscard]] std::pair<std::size_t, std::size_t> row_and_column(std::size_t element) const {
+    return {place(view_.inputs, element).first, place(view_.outputs, element).first};
+  }
   /// The matrices of row-major `values`.
   [[nodiscard]] std::vector<Matrix> split(const std::vector<double>& values) const {
     std::vector<Matrix> each(count(), Matrix(rows() * columns()));
@@ -113,7 +117,8 @@ class DefinedMatrices {
  private:
   [[nodiscard]] std::size_t matrix_of(std::size_t i) const { return place(view_.matrices, i).first; }
   [[nodiscard]] std::size_t element_of(std::size_t i) const {
-    return place(view_.inputs, i).first * columns() + place(view_.outputs, i).first;
+    const auto [row, column] = row_and_column(i);
+    return row * columns() + column;
   }
 
   /// The row-major index of an element along the dims of `part`, and their size.
@@ -122,7 +127,7 @@ class DefinedMatrices {
     std::size_t count = 1;
     for (std::size_t d = dims_.size(); d-- > 0;) {
       const auto size = static_cast<std::size_t>(shape_[d]);
-      if (find_dim(part, dims_[d]) >= 0) {
+      if (contains(part, dims_[d])) {
         index += element % size * count;
         count *= size;
       }
