@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "factored_step.hpp"
-#include "shared/matrices.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/error.hpp"
 #include "strata/matrix_piece.hpp"
@@ -107,15 +106,13 @@ class Adafactor final : public Optimizer {
 
   void define(DefinedUpdate& update) const override {
     const std::size_t count = update.values.size();
-    const MatrixSides sides = matrix_sides(update.parameter);
-    const matrices::DefinedMatrices whole(update.parameter.dims, update.shape, {{}, sides.rows, sides.columns});
     std::vector<double>& row = update.states.at(kRowMoment);
     std::vector<double>& column = update.states.at(kColumnMoment);
     std::vector<double> row_mean(row.size());
     std::vector<double> column_mean(column.size());
     for (std::size_t i = 0; i < count; ++i) {
       const double square = update.gradient[i] * update.gradient[i] + epsilon_;
-      const auto [r, c] = whole.row_and_column(i);
+      const auto [r, c] = place(update, i);
       row_mean[r] += square / static_cast<double>(column.size());
       column_mean[c] += square / static_cast<double>(row.size());
     }
@@ -131,7 +128,7 @@ class Adafactor final : public Optimizer {
     double norm = 0;
     double squares = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      const auto [r, c] = whole.row_and_column(i);
+      const auto [r, c] = place(update, i);
       direction[i] = update.gradient[i] / std::sqrt(row[r] * column[c] / mean);
       norm += direction[i] * direction[i] / static_cast<double>(count);
       squares += update.values[i] * update.values[i] / static_cast<double>(count);
@@ -145,6 +142,22 @@ class Adafactor final : public Optimizer {
   }
 
  private:
+  /// Row and column of an element of a row-major parameter.
+  static std::pair<std::size_t, std::size_t> place(const DefinedUpdate& update, std::size_t element) {
+    const Dims& dims = update.parameter.dims;
+    const MatrixSides sides = matrix_sides(update.parameter);
+    std::size_t index[] = {0, 0};
+    std::size_t stride[] = {1, 1};
+    for (std::size_t d = dims.size(); d-- > 0;) {
+      const auto size = static_cast<std::size_t>(update.shape[d]);
+      const std::size_t side = find_dim(sides.rows, dims[d]) >= 0 ? 0 : 1;
+      index[side] += element % size * stride[side];
+      stride[side] *= size;
+      element /= size;
+    }
+    return {index[0], index[1]};
+  }
+
   double decay_;
   double epsilon_;
   double clip_;
