@@ -65,11 +65,10 @@ class Updates {
   }
 
  private:
-  /// Everything that updates a bucket. ZeRO-1 and ZeRO-2 slice the values before and gather them after the update,
-  /// unless they gather for the next step.
+  /// Everything that updates a bucket. If a piece of whole values is updated, it is sliced before and gathered after.
   PendingUpdate prepare(const TrainedBucket& trained, const StagedBuffers& staged, BufferId scale) {
     const Bucket& bucket = trained.bucket;
-    const bool in_pieces = bucket.updates_piece_of_whole() && !bucket.gathers_for_step();
+    const bool in_pieces = bucket.updates_piece_of_whole();
     std::vector<Instruction> slices;
     std::vector<BufferId> updated{staged.on_device(bucket.values)};
     if (in_pieces) {

@@ -33,7 +33,8 @@ class EarlyCollectives {
            instruction.earlier_waits.empty();
   }
 
-  /// Walks up from the collective. What it depends on goes along; all other work stays behind it.
+  /// Walks from the collective towards the start of the task. The instructions on which the collective depends move
+  /// with it. It passes all others, up to the last product that it needs to hide it.
   void move(std::size_t collective) {
     const double wanted = kFlopsPerByte * bytes(instructions_[collective]);
     std::vector<std::size_t> along{collective};  // positions, descending
@@ -45,14 +46,15 @@ class EarlyCollectives {
     for (std::size_t at = collective; at-- > 0 && hidden_by < wanted;) {
       const Instruction& each = instructions_[at];
       if (is_barrier(each, instructions_[collective])) break;
+      const double flops = product_flops(each);
       if (depends(along, at)) {
-        if (product_flops(each) > 0) break;
+        if (flops > 0) break;
         along.push_back(at);
         continue;
       }
       behind.push_back(at);
-      if (product_flops(each) == 0) continue;
-      hidden_by += product_flops(each);
+      if (flops == 0) continue;
+      hidden_by += flops;
       target = at;
       along_from_target = along.size();
       behind_target = behind.size();

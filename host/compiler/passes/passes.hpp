@@ -53,11 +53,11 @@ void split_routed_rows(ProgramBuilder& builder, const OpRegistry& registry, cons
 void mark_routed_rows(Program& program, const OpRegistry& registry);
 
 /// Lets collectives of activations start before matrix products on which they do not depend, so that the products hide
-/// them. A collective passes the products before it in its block until they would take as long as the collective on a
-/// current GPU. What the collective depends on moves along, unless it is a product. Example: the backward pass of
-/// tensor parallelism gathers an input again for a weight's gradient. The gather starts before the product that
-/// computes the input's gradient. The reduction of that gradient starts before the product that computes the weight's
-/// gradient.
+/// them. A collective passes products of its block until those that it has passed would take as long as the collective
+/// on a current GPU. The instructions on which it depends move with it, but it passes no product on which it depends.
+/// Example: the backward pass of tensor parallelism gathers an input again for a weight's gradient. The gather starts
+/// before the product that computes the input's gradient. The reduction of that gradient starts before the product that
+/// computes the weight's gradient.
 void start_collectives_early(Program& program, const OpRegistry& registry);
 
 /// Lets results reuse the memory of operands that no later instruction reads, if the op allows it. An all_reduce always

@@ -77,10 +77,11 @@ struct Bucket : BucketKind {
   [[nodiscard]] bool gathers_values() const {
     return storage.sharding == Sharding::values && (pieces > 1 || storage.values_place != MemoryPlace::device);
   }
-  /// True if every rank holds the whole values but updates only its piece (ZeRO-1, ZeRO-2).
-  [[nodiscard]] bool updates_piece_of_whole() const { return pieces > 1 && !gathers_values(); }
-  /// True if the updated pieces are gathered when the next step starts, not when the step ends.
-  [[nodiscard]] bool gathers_for_step() const { return updates_piece_of_whole() && storage.prefetch > 0; }
+  /// True if every rank stores its piece of the values, and gathers the whole values when a step starts (ZeRO-1,
+  /// ZeRO-2).
+  [[nodiscard]] bool gathers_for_step() const { return pieces > 1 && !gathers_values() && storage.prefetch > 0; }
+  /// True if every rank stores the whole values, and slices from them the piece that it updates (ZeRO-1, ZeRO-2).
+  [[nodiscard]] bool updates_piece_of_whole() const { return pieces > 1 && !gathers_values() && !gathers_for_step(); }
   /// True if a rank stores a piece of the flat bucket. If offloaded values are not sharded, it is the only piece.
   [[nodiscard]] bool stores_pieces() const { return pieces > 1 || gathers_values(); }
 };

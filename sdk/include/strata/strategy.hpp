@@ -75,9 +75,9 @@ struct ParameterStorage {
   /// For Sharding::values: gathered values are freed after each block and gathered again for the backward pass. False:
   /// training gathers them once, when the step starts.
   bool reshard_after_forward = true;
-  /// For Sharding::values: how many blocks ahead of their use values start to be gathered. For states and gradients: 0:
-  /// updated values are gathered when the step ends. More: when the next step starts, so that its forward pass hides
-  /// this; a rank then keeps its piece beside the whole values.
+  /// For Sharding::values: how many blocks ahead of their use values start to be gathered. For states and gradients, 0
+  /// gathers updated values when the step ends. A larger number gathers them when the next step starts, where the
+  /// forward pass hides it. A rank then stores its piece besides the whole values.
   int prefetch = 1;
   /// Where the optimizer states are stored, and with Sharding::values also the values.
   MemoryPlace states_place = MemoryPlace::device;
