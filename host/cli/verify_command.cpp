@@ -185,6 +185,7 @@ int verify(const VerifyArguments& arguments, CommandContext& context) {
   if (arguments.ops) return verify_ops(arguments, context);
   VerificationOptions options = arguments.options;
   options.compiles_full = !options.full;
+  options.generates = true;
   const Verification verification = verify_stack(arguments.configuration.load(), context.plugins(), options);
   const bool holds = verification.difference.worst() <= arguments.tolerance &&
                      verification.generation.difference <= arguments.tolerance &&

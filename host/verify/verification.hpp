@@ -20,6 +20,8 @@ struct VerificationOptions {
   bool full = false;
   /// verify_stack() compiles the full step first, which refuses what training would refuse.
   bool compiles_full = false;
+  /// verify_stack() compares generation too.
+  bool generates = false;
   /// The plugin of the stack's devices, with default options. The meaning of an empty name depends on the function. The
   /// single rank always uses the reference device.
   std::string device = {};
@@ -44,7 +46,7 @@ struct Verification {
   StackResult stack;
   StackResult single;
   StackDifference difference;
-  GenerationVerification generation;
+  GenerationVerification generation;  ///< if VerificationOptions::generates
   /// The configuration after shrinking.
   RunConfiguration configuration;
   Mesh mesh;
@@ -84,7 +86,7 @@ StackResult run_setup_stack(const RunSetup& setup, DType float_type, int steps, 
 /// Runs every program that a run can execute. Trains and evaluates twice in f64 from random inputs, some without a
 /// target: the configured stack with one thread per rank, and a single rank of the same model on the reference device,
 /// which trains as the definitions of optimizers and strategies say (run_definition()). An evaluation without training
-/// is compared too, and generation (verify_generation()). The stack uses reference devices too unless `options` names
+/// is compared too, and generation if asked for. The stack uses reference devices too unless `options` names
 /// another. \throws what compiling or running throws.
 [[nodiscard]] Verification verify_stack(const RunConfiguration& configuration, PluginRegistry& registry,
                                         const VerificationOptions& options);

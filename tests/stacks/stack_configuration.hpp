@@ -14,6 +14,12 @@ class BuiltPlugins : public host::PluginRegistry {
   BuiltPlugins() : PluginRegistry({plugin_folder()}) {}
 };
 
+/// The plugins of this build, which are looked for once.
+inline host::PluginRegistry& built_plugins() {
+  static BuiltPlugins plugins;
+  return plugins;
+}
+
 /// A small GPT-2 with dropout, clipping and accumulation. `strategies` is appended to its configuration.
 inline host::RunConfiguration small_gpt2(const std::string& strategies, int global_batch, int micro_batch) {
   const std::string text = R"(

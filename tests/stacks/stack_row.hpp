@@ -63,8 +63,7 @@ inline void expect_trains_as_one_rank(const StackRow& row, const host::PluginSec
   for (const auto& [option, size] : row.model) configuration.model.options[option] = size;
   if (row.documents) read_documents(configuration);
   configuration.optimizer.clip = row.clip;
-  BuiltPlugins plugins;
-  const host::Verification verification = host::verify_stack(configuration, plugins, {3, row.full});
+  const host::Verification verification = host::verify_stack(configuration, built_plugins(), {3, row.full});
   EXPECT_EQ(verification.mesh.rank_count(), row.ranks);
   EXPECT_LT(verification.difference.worst(), 1e-10) << verification.difference.worst_parameter;
   EXPECT_EQ(verification.stack.replica_difference, 0);
@@ -76,8 +75,7 @@ inline void expect_trains_as_one_rank(const StackRow& row, const host::PluginSec
 
 /// The training programs of a configuration.
 inline host::Compiled compile_training(const host::RunConfiguration& configuration, DType float_type = DType::f32) {
-  BuiltPlugins plugins;
-  const host::RunSetup setup = host::prepare(configuration, plugins);
+  const host::RunSetup setup = host::prepare(configuration, built_plugins());
   const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
   host::CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
   request.float_type = float_type;
