@@ -8,6 +8,7 @@
 #include "checkpoint/checkpoint_store.hpp"
 #include "checkpoint_fixture.hpp"
 #include "random_storage.hpp"
+#include "sanitized.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
 #include "test_disks.hpp"
@@ -51,7 +52,7 @@ class CheckpointTest : public ::testing::Test {
 
 TEST_F(CheckpointTest, AnyLayoutReadsWhatAnyLayoutWrote) {
   std::mt19937 random(1);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < (testing::kSanitized ? 10 : 60); ++round) {
     const test::RandomStorage a = test::random_storage(random);
     const test::RandomStorage b = test::random_storage(random);
     FakeRanks writers(a.mesh, a.tensors);

@@ -10,6 +10,7 @@
 #include "checkpoint_fixture.hpp"
 #include "random_storage.hpp"
 #include "runtime/element.hpp"
+#include "sanitized.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
 
@@ -61,7 +62,7 @@ std::vector<int> element_counts(const Shape& shape, const std::vector<TensorPart
 
 TEST_F(CheckpointStorageTest, EveryElementIsWrittenOnce) {
   std::mt19937 random(2);
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < (testing::kSanitized ? 15 : 100); ++round) {
     const test::RandomStorage storage = test::random_storage(random);
     FakeRanks ranks(storage.mesh, storage.tensors);
     const CheckpointPlan plan(ranks.programs());

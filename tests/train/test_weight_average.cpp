@@ -5,6 +5,7 @@
 #include "build_paths.hpp"
 #include "compiler/parameters/update.hpp"
 #include "generate/text_generation.hpp"
+#include "sanitized.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
 #include "train/run_recorder.hpp"
@@ -84,19 +85,22 @@ void expect_near(const std::vector<double>& found, const std::vector<double>& ex
   }
 }
 
-/// Every way in which a rank can hold values and averages.
-const std::vector<std::string> kStacks = {
-    R"({plugin="ddp", size=2})",
-    R"({plugin="zero", size=2, stage=1})",
-    R"({plugin="zero", size=3, stage=2})",
-    R"({plugin="zero", size=2, stage=3})",
-    R"({plugin="zero", size=2, stage=1, offload_optimizer="host"})",
-    R"({plugin="zero", size=2, stage=3, offload_optimizer="file", offload_param="host"})",
-    R"({plugin="zero", size=1, stage=3, offload_optimizer="host", offload_param="host"})",
-    R"({plugin="dataparallel", size=2})",
-    R"({plugin="zero", size=2, stage=3}, {plugin="tensor", size=2})",
-    R"({plugin="zero", size=2, stage=1}, {plugin="pipeline", size=2})",
-    R"({plugin="ddp", size=2}, {plugin="context", size=2})"};
+/// Every way in which a rank can hold values and averages. Sanitized, three that differ most.
+const std::vector<std::string> kStacks = [] {
+  const std::vector<std::string> all = {
+      R"({plugin="ddp", size=2})",
+      R"({plugin="zero", size=2, stage=1})",
+      R"({plugin="zero", size=3, stage=2})",
+      R"({plugin="zero", size=2, stage=3})",
+      R"({plugin="zero", size=2, stage=1, offload_optimizer="host"})",
+      R"({plugin="zero", size=2, stage=3, offload_optimizer="file", offload_param="host"})",
+      R"({plugin="zero", size=1, stage=3, offload_optimizer="host", offload_param="host"})",
+      R"({plugin="dataparallel", size=2})",
+      R"({plugin="zero", size=2, stage=3}, {plugin="tensor", size=2})",
+      R"({plugin="zero", size=2, stage=1}, {plugin="pipeline", size=2})",
+      R"({plugin="ddp", size=2}, {plugin="context", size=2})"};
+  return testing::kSanitized ? std::vector{all[1], all[5], all[8]} : all;
+}();
 
 TEST_F(WeightAverage, IsWhatAnEvaluationReads) {
   // An average that moves by 1e-12 of the way stays at the initial weights, which a rate near 0 keeps too.
