@@ -88,26 +88,35 @@ def table(name, values):
     return f"[{name}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in values.items())
 
 
-def write_configurations(folder, steps):
-    text = os.path.join(folder, "input.txt")
+def write_text(folder):
+    path = os.path.join(folder, "input.txt")
     letters = random.Random(1)
-    with open(text, "w", encoding="ascii") as file:
+    with open(path, "w", encoding="ascii") as file:
         file.write("".join(letters.choices("abcdefghij klmno\n", k=200_000)))
+    return path
+
+
+def write_configuration(path, name, model, batch, micro, strategies, text, steps):
+    parts = [
+        table("run", {"name": name, "steps": steps, "output": os.path.join(os.path.dirname(path), "runs", name),
+                      "eval_every": 0, "checkpoint_every": 0}),
+        table("model", model),
+        table("data", {"plugin": "text", "path": text, "tokenizer": "bytes", "validation": 0.1}),
+        table("batch", {"global": batch, "micro": micro}),
+        table("optimizer", {"plugin": "adamw", "lr": 1e-4}),
+        table("device", {"plugin": "cpu"}),
+        table("communicator", {"plugin": "local"}),
+    ] + [table("[strategy]", each) for each in strategies]
+    with open(path, "w", encoding="ascii") as file:
+        file.write("\n".join(parts))
+
+
+def write_configurations(folder, steps):
+    text = write_text(folder)
     paths = {}
     for name, model, batch, micro, strategies in STACKS:
         paths[name] = os.path.join(folder, name + ".toml")
-        parts = [
-            table("run", {"name": name, "steps": steps, "output": os.path.join(folder, "runs", name),
-                          "eval_every": 0, "checkpoint_every": 0}),
-            table("model", model),
-            table("data", {"plugin": "text", "path": text, "tokenizer": "bytes", "validation": 0.1}),
-            table("batch", {"global": batch, "micro": micro}),
-            table("optimizer", {"plugin": "adamw", "lr": 1e-4}),
-            table("device", {"plugin": "cpu"}),
-            table("communicator", {"plugin": "local"}),
-        ] + [table("[strategy]", each) for each in strategies]
-        with open(paths[name], "w", encoding="ascii") as file:
-            file.write("\n".join(parts))
+        write_configuration(paths[name], name, model, batch, micro, strategies, text, steps)
     return paths
 
 
@@ -123,12 +132,12 @@ def measured_seconds(strata, path, folder):
     return statistics.median(steps[WARM_UP:])
 
 
-def calibrate(arguments, paths, folder):
+def calibrate(strata, configurations, folder):
+    """The file of `strata calibrate` for the kernels of these configurations, or of sample models if there are none."""
     output = os.path.join(folder, "machine.toml")
-    command = [arguments.strata, "calibrate", output]
-    if not arguments.general:
-        for path in paths.values():
-            command += ["--for", path]
+    command = [strata, "calibrate", output]
+    for path in configurations:
+        command += ["--for", path]
     subprocess.run(command, check=True)
     return output
 
@@ -143,7 +152,7 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         paths = write_configurations(folder, arguments.steps)
-        cluster = arguments.cluster or calibrate(arguments, paths, folder)
+        cluster = arguments.cluster or calibrate(arguments.strata, [] if arguments.general else paths.values(), folder)
         predicted = {}
         for name, path in paths.items():
             command = [arguments.strata, "simulate", path, "--json", "--cluster", cluster]

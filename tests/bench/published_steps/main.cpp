@@ -16,6 +16,7 @@
 
 #include "cluster/cluster_file.hpp"
 #include "loading/plugin_registry.hpp"
+#include "repeated_layers.hpp"
 #include "rows.hpp"
 #include "setup/run_setup.hpp"
 #include "simulate/described_device.hpp"
@@ -43,9 +44,11 @@ struct Choice {
 
 std::string split(const PublishedRow& row, int chunks) {
   const int count = row.pipeline * chunks;
+  const bool counts_ends = (row.layers + 2) % count == 0;  // the embedding and the head count as layers
   std::string text;
   for (int chunk = 0; chunk < count; ++chunk) {
-    const int blocks = row.layers / count + (chunk == 0 ? 1 : 0) + (chunk == count - 1 ? 1 : 0);
+    const int ends = (chunk == 0 ? 1 : 0) + (chunk == count - 1 ? 1 : 0);
+    const int blocks = counts_ends ? (row.layers + 2) / count : row.layers / count + ends;
     text += (chunk == 0 ? "" : ",") + std::to_string(blocks);
   }
   return text;
@@ -67,6 +70,9 @@ std::string strategies(const PublishedRow& row, const Choice& choice) {
   } else if (row.data > 1) {
     text << "[[strategy]]\nplugin = \"ddp\"\nsize = " << row.data
          << "\noverlap = " << (row.overlaps_gradients ? "true" : "false") << "\n";
+  }
+  if (row.context_ranks > 1) {
+    text << "[[strategy]]\nplugin = \"context\"\nsize = " << row.context_ranks << "\nattention = \"all_gather\"\n";
   }
   if (row.tensor > 1) {
     text << "[[strategy]]\nplugin = \"tensor\"\nsize = " << row.tensor
@@ -167,6 +173,21 @@ double calibrated_h100(host::PluginRegistry& plugins, const host::ClusterRequest
                       [&] { return host::simulate_step(compiled.compiled(), compiled.ops(), cluster).seconds; });
 }
 
+/// Strata's step of a row, with the work that the row's software repeats in addition.
+host::StepPrediction step_of(const PublishedRow& row, const Choice& choice, host::PluginRegistry& plugins,
+                             const host::Cluster& cluster) {
+  const host::DeviceDescription& device = cluster.groups.front().device;
+  const CompiledRow compiled(row, choice, plugins, device);
+  host::TimedPrograms timed = host::time_programs(compiled.compiled(), compiled.ops(), cluster);
+  if (row.repeats_whole_layers && row.recompute == "full") {
+    PublishedRow kept = row;
+    kept.recompute = "none";
+    const CompiledRow without(kept, choice, plugins, device);
+    repeat_layers_whole(timed, host::time_programs(without.compiled(), without.ops(), cluster), row.layers);
+  }
+  return host::simulate_step(compiled.compiled(), timed, compiled.ops(), cluster);
+}
+
 struct Predicted {
   PublishedRow row;
   Choice choice;
@@ -182,8 +203,7 @@ std::optional<Predicted> predict(const PublishedRow& row, host::PluginRegistry& 
     if (row.batch % (row.data * micro) != 0) continue;
     for (const int chunks : row.chunks) {
       if (chunks > 1 && row.batch / row.data / micro % row.pipeline != 0) continue;
-      const CompiledRow compiled(row, {micro, chunks}, plugins, cluster.groups.front().device);
-      const host::StepPrediction step = host::simulate_step(compiled.compiled(), compiled.ops(), cluster);
+      const host::StepPrediction step = step_of(row, {micro, chunks}, plugins, cluster);
       const bool fits = step.peak_bytes <= cluster.groups.front().device.memory_bytes;
       if (best && (!fits || best->step.seconds <= step.seconds)) continue;
       best = Predicted{row, {micro, chunks}, step};
@@ -309,14 +329,24 @@ void predict_all(const std::string& plugins_folder, host::ClusterRequest cluster
     }
   }
   print_table(titans);
-  const std::vector<PublishedRow> rows = matching(h100_rows(), filter);
-  if (rows.empty()) return;
+  const std::vector<PublishedRow> megatron = matching(h100_rows(), filter);
+  const std::vector<PublishedRow> llama = matching(llama3_rows(), filter);
+  const std::vector<PublishedRow> torchtitan = matching(torchtitan_h100_rows(), filter);
+  if (megatron.empty() && llama.empty() && torchtitan.empty()) return;
   const double h100 = calibrated_h100(plugins, clusters);
   std::printf("share of the peak in large products: H100 %.3f (Megatron-Core, 177B)\n", h100);
-  run(rows, plugins, [&](int nodes) {
+  const auto dgx_h100 = [&](int nodes) {
     clusters.nodes = nodes;
     host::Cluster cluster = host::load_cluster("dgx-h100", clusters);
     cluster.groups.front().device.product_share = h100;
+    return cluster;
+  };
+  run(megatron, plugins, dgx_h100);
+  run(llama, plugins, dgx_h100);
+  run(torchtitan, plugins, [&](int nodes) {
+    host::Cluster cluster = dgx_h100(nodes);
+    cluster.groups.front().device.memory_bytes = 96'000'000'000;
+    cluster.groups.front().device.memory_bandwidth = 2.4e12;
     return cluster;
   });
 }

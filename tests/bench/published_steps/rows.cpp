@@ -42,7 +42,57 @@ PublishedRow base_row(const WeakScaling& from, const std::string& table) {
   row.pipeline = from.pipeline;
   row.data = from.ranks / from.tensor / from.pipeline;
   row.batch = from.batch;
+  row.repeats_whole_layers = true;
   return row;
+}
+
+struct Llama {
+  int layers, heads, kv_heads, embed, ffn, vocab;
+};
+
+constexpr Llama kLlama3_8b{32, 32, 8, 4096, 14336, 128256};
+constexpr Llama kLlama3_70b{80, 64, 8, 8192, 28672, 128256};
+constexpr Llama kLlama3_405b{126, 128, 8, 16384, 53248, 128256};
+constexpr Llama kLlama2_13b{40, 40, 40, 5120, 13824, 32000};
+constexpr Llama kLlama2_70b{80, 64, 8, 8192, 28672, 32000};
+
+PublishedRow base_row(const Llama& model, const std::string& table, const std::string& name) {
+  PublishedRow row{.table = table, .name = name};
+  row.layers = model.layers;
+  row.heads = model.heads;
+  row.kv_heads = model.kv_heads;
+  row.embed = model.embed;
+  row.ffn = model.ffn;
+  row.vocab = model.vocab;
+  row.drops = false;
+  return row;
+}
+
+/// A row of FSDP, over `data` times `tensor` ranks.
+struct Fsdp {
+  const char* name;
+  Llama model;
+  int context, data, tensor, local_batch;
+  const char* recompute;
+  double tokens_per_second;
+};
+
+std::vector<PublishedRow> fsdp_rows(const std::string& table, const std::vector<Fsdp>& measured) {
+  std::vector<PublishedRow> rows;
+  for (const Fsdp& each : measured) {
+    PublishedRow row = base_row(each.model, table, each.name);
+    row.context = each.context;
+    row.data = each.data;
+    row.tensor = each.tensor;
+    row.sequence_parallel = each.tensor > 1;
+    row.zero_stage = 3;
+    row.batch = each.data * each.local_batch;
+    row.micro = {each.local_batch};
+    row.recompute = each.recompute;
+    row.seconds = each.local_batch * each.context / each.tokens_per_second / each.tensor;
+    rows.push_back(row);
+  }
+  return rows;
 }
 
 void add_sc21_scaling(std::vector<PublishedRow>& rows) {
@@ -144,36 +194,44 @@ std::vector<PublishedRow> a100_rows() {
 }
 
 std::vector<PublishedRow> torchtitan_rows() {
+  return fsdp_rows("torchtitan", {{"Llama 3 8B", kLlama3_8b, 8192, 64, 1, 1, "selective", 2973},
+                                  {"Llama 3 70B", kLlama3_70b, 8192, 64, 1, 1, "full", 331},
+                                  {"Llama 2 13B", kLlama2_13b, 4096, 64, 1, 2, "none", 2162},
+                                  {"Llama 2 13B", kLlama2_13b, 4096, 64, 1, 2, "selective", 1904},
+                                  {"Llama 2 70B, 1", kLlama2_70b, 4096, 64, 1, 1, "selective", 355},
+                                  {"Llama 2 70B, 2", kLlama2_70b, 4096, 64, 1, 2, "full", 353}});
+}
+
+std::vector<PublishedRow> torchtitan_h100_rows() {
+  return fsdp_rows("torchtitan, H100", {{"8B on 8", kLlama3_8b, 8192, 8, 1, 2, "selective", 6667},
+                                        {"8B on 128", kLlama3_8b, 8192, 128, 1, 2, "selective", 6514},
+                                        {"405B on 128", kLlama3_405b, 8192, 16, 8, 2, "full", 109}});
+}
+
+std::vector<PublishedRow> llama3_rows() {
   struct Measured {
     const char* name;
-    int layers, heads, kv_heads, embed, ffn, context, vocab, local_batch;
-    const char* recompute;
-    double tokens_per_second;
+    int context_ranks, data, context, batch_per_replica;
+    double teraflops;
   };
   std::vector<PublishedRow> rows;
-  for (const Measured& each :
-       std::vector<Measured>{{"Llama 3 8B", 32, 32, 8, 4096, 14336, 8192, 128256, 1, "selective", 2973},
-                             {"Llama 3 70B", 80, 64, 8, 8192, 28672, 8192, 128256, 1, "full", 331},
-                             {"Llama 2 13B", 40, 40, 40, 5120, 13824, 4096, 32000, 2, "none", 2162},
-                             {"Llama 2 13B", 40, 40, 40, 5120, 13824, 4096, 32000, 2, "selective", 1904},
-                             {"Llama 2 70B, 1", 80, 64, 8, 8192, 28672, 4096, 32000, 1, "selective", 355},
-                             {"Llama 2 70B, 2", 80, 64, 8, 8192, 28672, 4096, 32000, 2, "full", 353}}) {
-    constexpr int kDevices = 64;
-    PublishedRow row{.table = "torchtitan", .name = each.name};
-    row.layers = each.layers;
-    row.heads = each.heads;
-    row.kv_heads = each.kv_heads;
-    row.embed = each.embed;
-    row.ffn = each.ffn;
+  for (const Measured& each : std::vector<Measured>{{"405B on 8192", 1, 64, 8192, 32, 430},
+                                                    {"405B on 16384", 1, 128, 8192, 16, 400},
+                                                    {"405B, 128k", 16, 8, 131072, 16, 380}}) {
+    PublishedRow row = base_row(kLlama3_405b, "Llama 3, H100", each.name);
     row.context = each.context;
-    row.vocab = each.vocab;
-    row.drops = false;
-    row.data = kDevices;
-    row.zero_stage = 3;
-    row.batch = kDevices * each.local_batch;
-    row.micro = {each.local_batch};
-    row.recompute = each.recompute;
-    row.seconds = each.local_batch * each.context / each.tokens_per_second;
+    row.context_ranks = each.context_ranks;
+    row.tensor = 8;
+    row.sequence_parallel = true;
+    row.pipeline = 16;
+    row.data = each.data;
+    row.batch = each.data * each.batch_per_replica;
+    row.zero_stage = 1;
+    row.chunks = {8};
+    constexpr double kParameters = 405e9;
+    const double attention = 6.0 * row.layers * row.embed * row.context;  // without masked keys
+    const double tokens = static_cast<double>(row.batch) * row.context;
+    row.seconds = tokens * (6 * kParameters + attention) / (each.teraflops * 1e12 * row.ranks());
     rows.push_back(row);
   }
   return rows;
