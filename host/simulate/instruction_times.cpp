@@ -81,8 +81,11 @@ class ClassTimes {
   double transfer_seconds(const Instruction& instruction) const {
     double seconds = 0;
     for (const NodeGroup* group : devices_) {
-      const double rate = group->device.host_bandwidth;
-      if (rate > 0) seconds = std::max(seconds, largest_buffer(instruction) / rate);
+      const DeviceDescription& device = group->device;
+      // Without a link to it, the device shares the host's memory: a copy reads and writes there.
+      const bool has_link = device.host_bandwidth > 0;
+      const double rate = has_link ? device.host_bandwidth : device.memory_bandwidth * device.memory_share / 2;
+      seconds = std::max(seconds, largest_buffer(instruction) / rate);
     }
     return seconds;
   }
