@@ -30,11 +30,6 @@ class CpuEnvironment final : public KernelEnvironment {
   InstructionSet instruction_set_;
 };
 
-/// The definition of a kernel of this device. Real types are f32, bf16 and f16. The index type is i32.
-inline KernelDefinition kernel(devices::DeviceKernel<CpuEnvironment> kernel) {
-  return devices::definition_of(std::move(kernel), "the cpu device");
-}
-
 using kernels::bytes;
 using kernels::columns;
 using kernels::elements;
@@ -91,6 +86,15 @@ auto with_element(DType dtype, const Function& function) {
   }
 }
 
+/// Registers a kernel of this device. Real types are f32, bf16 and f16. The index type is i32. `prepare`: as
+/// devices::definition_of() takes it.
+template <class Prepare>
+void add(Registration& registration, const devices::DeviceKernel& kernel, const Prepare& prepare) {
+  registration.add(devices::definition_of<CpuEnvironment>(
+      kernel, "the cpu device", prepare,
+      [](DType type, const auto& function) { return with_element(type, function); }));
+}
+
 /// The index map of one dim in the form that kernels take. It owns the segments. If the dim advances with the
 /// micro-batch, so does the map.
 class DimIndices {
@@ -127,31 +131,13 @@ class DimIndices {
   std::vector<IndexSegment> moved_;
 };
 
-/// An operand or a result of a launch, as an argument of call(). kAbsent stands for a null pointer.
-inline constexpr std::size_t kAbsent = ~std::size_t{0};
-template <class T>
-struct Operand {
-  std::size_t number;
-};
-template <class T>
-struct Result {
-  std::size_t number;
-};
+using devices::argument;
+using devices::kAbsent;
+using devices::Operand;
+using devices::Result;
 
-template <class T>
-const T* argument(const Operand<T>& operand, const KernelArguments& launch) {
-  return operand.number == kAbsent ? nullptr : in<T>(launch, operand.number);
-}
-template <class T>
-T* argument(const Result<T>& result, const KernelArguments& launch) {
-  return result.number == kAbsent ? nullptr : out<T>(launch, result.number);
-}
 /// A dim that does not advance with the micro-batch.
 inline IndexMap argument(DimIndices& dim, const KernelArguments& /*launch*/) { return dim.map(0); }
-template <class Value>
-const Value& argument(const Value& value, const KernelArguments& /*launch*/) {
-  return value;
-}
 
 /// A kernel whose launch calls `function` with the arguments: operands, results and dims of the launch, and values.
 template <class Function, class... Arguments>

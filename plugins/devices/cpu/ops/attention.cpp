@@ -84,34 +84,31 @@ class AttentionPlan {
   std::size_t operands_;
 };
 
-PreparedKernel prepare_attention(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const AttentionKernels<T> kernels = attention_kernels(environment.instruction_set()).of<T>();
-    const int threads = environment.threads();
-    AttentionPlan plan(op, 3);
-    const std::int64_t workspace = kernels.forward_workspace_bytes(plan.at(StepContext{}), threads);
-    return {[=](const KernelArguments& arguments) mutable {
-              kernels.forward(plan.at(arguments), in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2),
-                              arguments.results[0], out<float>(arguments, 1), arguments.workspace, threads);
-            },
-            workspace};
-  });
-}
+constexpr auto kAttention = []<class T>(const OpInstance& op, const CpuEnvironment& environment) -> PreparedKernel {
+  const AttentionKernels<T> kernels = attention_kernels(environment.instruction_set()).of<T>();
+  const int threads = environment.threads();
+  AttentionPlan plan(op, 3);
+  const std::int64_t workspace = kernels.forward_workspace_bytes(plan.at(StepContext{}), threads);
+  return {[=](const KernelArguments& arguments) mutable {
+            kernels.forward(plan.at(arguments), in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2),
+                            arguments.results[0], out<float>(arguments, 1), arguments.workspace, threads);
+          },
+          workspace};
+};
 
-PreparedKernel prepare_attention_gradient(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const AttentionKernels<T> kernels = attention_kernels(environment.instruction_set()).of<T>();
-    const int threads = environment.threads();
-    AttentionPlan plan(op, 6);
-    const std::int64_t workspace = kernels.gradient_workspace_bytes(plan.at(StepContext{}), threads);
-    return {[=](const KernelArguments& arguments) mutable {
-              kernels.gradient(plan.at(arguments), in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2),
-                               in<T>(arguments, 3), in<float>(arguments, 4), in<T>(arguments, 5), arguments.results[0],
-                               arguments.results[1], arguments.results[2], arguments.workspace, threads);
-            },
-            workspace};
-  });
-}
+constexpr auto kAttentionGradient = []<class T>(const OpInstance& op,
+                                                const CpuEnvironment& environment) -> PreparedKernel {
+  const AttentionKernels<T> kernels = attention_kernels(environment.instruction_set()).of<T>();
+  const int threads = environment.threads();
+  AttentionPlan plan(op, 6);
+  const std::int64_t workspace = kernels.gradient_workspace_bytes(plan.at(StepContext{}), threads);
+  return {[=](const KernelArguments& arguments) mutable {
+            kernels.gradient(plan.at(arguments), in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2),
+                             in<T>(arguments, 3), in<float>(arguments, 4), in<T>(arguments, 5), arguments.results[0],
+                             arguments.results[1], arguments.results[2], arguments.workspace, threads);
+          },
+          workspace};
+};
 
 }  // namespace
 
@@ -120,13 +117,14 @@ void register_attention(Registration& registration) {
   for (const bool bias : {false, true}) {
     for (const std::string documents : {"", "ii"}) {
       const std::string optional = (bias ? "t" : "") + documents;
-      registration.add(kernel(
-          {"attention", "ttt" + optional, "rf", prepare_attention, false, devices::unsupported_attention_types}));
-      registration.add(kernel({"attention_gradient", "ttttft" + optional, bias ? "rrrr" : "rrr",
-                               prepare_attention_gradient, false, devices::unsupported_attention_types}));
+      add(registration, {"attention", "ttt" + optional, "rf", false, devices::unsupported_attention_types}, kAttention);
+      add(registration,
+          {"attention_gradient", "ttttft" + optional, bias ? "rrrr" : "rrr", false,
+           devices::unsupported_attention_types},
+          kAttentionGradient);
     }
   }
-  registration.add(kernel({"attention_merge", "ffff", "ff", prepare_attention_merge}));
+  add(registration, {"attention_merge", "ffff", "ff"}, prepare_attention_merge);
 }
 
 }  // namespace strata::cpu

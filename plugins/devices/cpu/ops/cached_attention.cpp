@@ -133,18 +133,14 @@ class CachedAttention {
   std::int64_t log_sums_ = 0;
 };
 
-PreparedKernel prepare_cached_attention(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const CachedAttention<T> attention(op, environment);
-    return {[attention](const KernelArguments& arguments) { attention.run(arguments); }, attention.workspace_bytes()};
-  });
-}
-
 }  // namespace
 
 void register_cached_attention(Registration& registration) {
   for (const char* operands : {"ttti", "tttit"}) {
-    registration.add(kernel({"cached_attention", operands, "ttt", prepare_cached_attention}));
+    add(registration, {"cached_attention", operands, "ttt"},
+        []<class T>(const OpInstance& op, const CpuEnvironment& environment) {
+          return devices::prepared<CachedAttention<T>>(op, environment);
+        });
   }
 }
 

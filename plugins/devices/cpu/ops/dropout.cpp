@@ -87,8 +87,7 @@ auto settings_of(const OpInstance& op) {
 }
 
 /// dropout, and dropout_add, whose second operand is the residual.
-template <class T>
-PreparedKernel prepare_dropout_of(const OpInstance& op, const CpuEnvironment& environment) {
+constexpr auto kDropout = []<class T>(const OpInstance& op, const CpuEnvironment& environment) -> PreparedKernel {
   if (!is_in_step_order(op)) {
     return {[settings = settings_of(op), dropout = ScatteredDropout(op)](const KernelArguments& arguments) {
       dropout.run<T>(settings(arguments.context), arguments);
@@ -101,17 +100,13 @@ PreparedKernel prepare_dropout_of(const OpInstance& op, const CpuEnvironment& en
     forward(settings(arguments.context), indices.at(arguments.context.micro_batch), indices.count(),
             in<T>(arguments, 0), argument(residual, arguments), out<T>(arguments, 0), accumulate, threads);
   }};
-}
-
-PreparedKernel prepare_dropout(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_dropout_of<T>(op, environment); });
-}
+};
 
 }  // namespace
 
 void register_dropout(Registration& registration) {
-  registration.add(kernel({"dropout", "t", "t", prepare_dropout, true}));
-  registration.add(kernel({"dropout_add", "tt", "t", prepare_dropout, true}));
+  add(registration, {"dropout", "t", "t", true}, kDropout);
+  add(registration, {"dropout_add", "tt", "t", true}, kDropout);
 }
 
 }  // namespace strata::cpu

@@ -14,20 +14,7 @@ std::optional<std::string> unsupported_repeated(const OpInstance& op) {
   return devices::unsupported_broadcast(op.operands[0], op.operands[1]);
 }
 
-PreparedKernel prepare_add(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    const ElementwiseKernels<T>& kernels = elementwise_kernels(environment.instruction_set()).of<T>();
-    if (op.operands[0].dims == op.operands[1].dims) {
-      return call(kernels.add, elements(op.results[0]), Operand<T>{0}, Operand<T>{1}, Result<T>{0},
-                  environment.threads());
-    }
-    return call(kernels.add_broadcast, devices::broadcast_shape(op.operands[0], op.operands[1]), Operand<T>{0},
-                Operand<T>{1}, Result<T>{0}, environment.threads());
-  });
-}
-
-template <class T>
-PreparedKernel prepare_sum_of(const OpInstance& op, const CpuEnvironment& environment) {
+constexpr auto kSum = []<class T>(const OpInstance& op, const CpuEnvironment& environment) -> PreparedKernel {
   const auto sum = elementwise_kernels(environment.instruction_set()).of<T>().sum;
   const std::int64_t size = elements(op.results[0]);
   std::vector<const T*> inputs(op.operands.size());
@@ -35,58 +22,13 @@ PreparedKernel prepare_sum_of(const OpInstance& op, const CpuEnvironment& enviro
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = in<T>(arguments, i);
     sum(size, inputs.data(), static_cast<int>(inputs.size()), out<T>(arguments, 0), accumulate, threads);
   }};
-}
-
-PreparedKernel prepare_sum(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_sum_of<T>(op, environment); });
-}
-
-PreparedKernel prepare_scale_gradient(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const auto scale = elementwise_kernels(environment.instruction_set()).of<T>().scale;
-    return {[=, size = elements(op.results[0]), threads = environment.threads()](const KernelArguments& arguments) {
-      const auto factor = static_cast<float>(arguments.context.loss_scale);
-      scale(size, factor, in<T>(arguments, 0), out<T>(arguments, 0), threads);
-    }};
-  });
-}
-
-PreparedKernel prepare_normalize(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    return call(elementwise_kernels(environment.instruction_set()).of<T>().normalize,
-                devices::broadcast_shape(op.operands[0], op.operands[1]),
-                static_cast<float>(op.attributes.number("epsilon")), Operand<T>{0}, Operand<float>{1}, Result<T>{0},
-                environment.threads());
-  });
-}
-
-PreparedKernel prepare_multiply(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    const ElementwiseKernels<T>& kernels = elementwise_kernels(environment.instruction_set()).of<T>();
-    if (op.operands[0].dims == op.operands[1].dims) {
-      return call(kernels.multiply, elements(op.results[0]), Operand<T>{0}, Operand<T>{1}, Result<T>{0}, op.accumulate,
-                  environment.threads());
-    }
-    return call(kernels.multiply_broadcast, devices::broadcast_shape(op.operands[0], op.operands[1]), Operand<T>{0},
-                Operand<T>{1}, Result<T>{0}, environment.threads());
-  });
-}
+};
 
 /// y = x; with `accumulate`, y += x
 PreparedKernel prepare_conversion(const OpInstance& op, const CpuEnvironment& environment, bool accumulate) {
   return call(conversion_kernels(environment.instruction_set()).convert, elements(op.results[0]),
               element_of(op.operands[0].dtype), Operand<void>{0}, element_of(op.results[0].dtype), Result<void>{0},
               accumulate, environment.threads());
-}
-
-PreparedKernel prepare_cast(const OpInstance& op, const CpuEnvironment& environment) {
-  return prepare_conversion(op, environment, false);
-}
-
-PreparedKernel prepare_fill_zero(const OpInstance& op, const CpuEnvironment& /*environment*/) {
-  return {[count = static_cast<std::size_t>(bytes(op.results[0]))](const KernelArguments& arguments) {
-    std::memset(arguments.results[0], 0, count);
-  }};
 }
 
 std::optional<std::string> unsupported_accumulate(const OpInstance& op) {
@@ -107,14 +49,51 @@ PreparedKernel prepare_accumulate(const OpInstance& op, const CpuEnvironment& en
 }  // namespace
 
 void register_elementwise(Registration& registration) {
-  registration.add(kernel({"add", "tt", "t", prepare_add, false, unsupported_repeated}));
-  registration.add(kernel({"multiply", "tt", "t", prepare_multiply, true, unsupported_repeated}));
-  registration.add(kernel({"sum", "t*", "t", prepare_sum, true}));
-  registration.add(kernel({"scale_gradient", "t", "t", prepare_scale_gradient}));
-  registration.add(kernel({"normalize", "tf", "t", prepare_normalize, false, unsupported_repeated}));
-  registration.add(kernel({"cast", "r", "r", prepare_cast}));
-  registration.add(kernel({ops::kAccumulate, "s", "s", prepare_accumulate, false, unsupported_accumulate}));
-  registration.add(kernel({ops::kFillZero, "", "s", prepare_fill_zero}));
+  add(registration, {"add", "tt", "t", false, unsupported_repeated},
+      []<class T>(const OpInstance& op, const CpuEnvironment& environment) -> PreparedKernel {
+        const ElementwiseKernels<T>& kernels = elementwise_kernels(environment.instruction_set()).of<T>();
+        if (op.operands[0].dims == op.operands[1].dims) {
+          return call(kernels.add, elements(op.results[0]), Operand<T>{0}, Operand<T>{1}, Result<T>{0},
+                      environment.threads());
+        }
+        return call(kernels.add_broadcast, devices::broadcast_shape(op.operands[0], op.operands[1]), Operand<T>{0},
+                    Operand<T>{1}, Result<T>{0}, environment.threads());
+      });
+  add(registration, {"multiply", "tt", "t", true, unsupported_repeated},
+      []<class T>(const OpInstance& op, const CpuEnvironment& environment) -> PreparedKernel {
+        const ElementwiseKernels<T>& kernels = elementwise_kernels(environment.instruction_set()).of<T>();
+        if (op.operands[0].dims == op.operands[1].dims) {
+          return call(kernels.multiply, elements(op.results[0]), Operand<T>{0}, Operand<T>{1}, Result<T>{0},
+                      op.accumulate, environment.threads());
+        }
+        return call(kernels.multiply_broadcast, devices::broadcast_shape(op.operands[0], op.operands[1]), Operand<T>{0},
+                    Operand<T>{1}, Result<T>{0}, environment.threads());
+      });
+  add(registration, {"sum", "t*", "t", true}, kSum);
+  add(registration, {"scale_gradient", "t", "t"},
+      []<class T>(const OpInstance& op, const CpuEnvironment& environment) -> PreparedKernel {
+        const auto scale = elementwise_kernels(environment.instruction_set()).of<T>().scale;
+        return {[=, size = elements(op.results[0]), threads = environment.threads()](const KernelArguments& arguments) {
+          const auto factor = static_cast<float>(arguments.context.loss_scale);
+          scale(size, factor, in<T>(arguments, 0), out<T>(arguments, 0), threads);
+        }};
+      });
+  add(registration, {"normalize", "tf", "t", false, unsupported_repeated},
+      []<class T>(const OpInstance& op, const CpuEnvironment& environment) {
+        return call(elementwise_kernels(environment.instruction_set()).of<T>().normalize,
+                    devices::broadcast_shape(op.operands[0], op.operands[1]),
+                    static_cast<float>(op.attributes.number("epsilon")), Operand<T>{0}, Operand<float>{1}, Result<T>{0},
+                    environment.threads());
+      });
+  add(registration, {"cast", "r", "r"}, [](const OpInstance& op, const CpuEnvironment& environment) {
+    return prepare_conversion(op, environment, false);
+  });
+  add(registration, {ops::kAccumulate, "s", "s", false, unsupported_accumulate}, prepare_accumulate);
+  add(registration, {ops::kFillZero, "", "s"}, [](const OpInstance& op) -> PreparedKernel {
+    return {[count = static_cast<std::size_t>(bytes(op.results[0]))](const KernelArguments& arguments) {
+      std::memset(arguments.results[0], 0, count);
+    }};
+  });
 }
 
 }  // namespace strata::cpu

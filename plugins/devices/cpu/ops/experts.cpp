@@ -88,7 +88,7 @@ class ExpertsKernel {
 
   [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_.bytes(); }
 
-  void launch(const KernelArguments& arguments) const {
+  void run(const KernelArguments& arguments) const {
     begin(arguments);
     const float* gates = kernels::workspace_at<float>(arguments, gates_);
     auto* chosen = kernels::workspace_at<std::int32_t>(arguments, chosen_);
@@ -339,21 +339,18 @@ class ExpertsKernel {
 };
 
 template <Pass pass>
-PreparedKernel prepare_experts(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[pass == Pass::forward ? 0 : 1].dtype, [&]<class T>() -> PreparedKernel {
-    const auto kernel = std::make_shared<ExpertsKernel<T>>(op, environment, pass);
-    return {[kernel](const KernelArguments& arguments) { kernel->launch(arguments); }, kernel->workspace_bytes()};
-  });
-}
+constexpr auto kExperts = []<class T>(const OpInstance& op, const CpuEnvironment& environment) {
+  return devices::prepared<ExpertsKernel<T>>(op, environment, pass);
+};
 
 }  // namespace
 
 void register_experts(Registration& registration) {
-  registration.add(kernel({"experts", "trttt", "t", prepare_experts<Pass::forward>, true, unsupported_activation}));
-  registration.add(kernel(
-      {"experts_input_gradient", "ttrttt", "tr", prepare_experts<Pass::input_gradient>, true, unsupported_activation}));
-  registration.add(kernel({"experts_weight_gradient", "ttrttt", "rrr", prepare_experts<Pass::weight_gradient>, true,
-                           unsupported_activation}));
+  add(registration, {"experts", "trttt", "t", true, unsupported_activation}, kExperts<Pass::forward>);
+  add(registration, {"experts_input_gradient", "ttrttt", "tr", true, unsupported_activation},
+      kExperts<Pass::input_gradient>);
+  add(registration, {"experts_weight_gradient", "ttrttt", "rrr", true, unsupported_activation},
+      kExperts<Pass::weight_gradient>);
 }
 
 }  // namespace strata::cpu

@@ -148,32 +148,30 @@ std::optional<std::string> unsupported_linear_bias(const OpInstance& op) {
 }
 
 PreparedKernel prepare_linear(const OpInstance& op, const CpuEnvironment& environment) {
-  const auto einsum = std::make_shared<Einsum>(op, environment.threads(), false);
-  return {[einsum](const KernelArguments& arguments) { einsum->run(arguments); }, einsum->workspace_bytes()};
+  return devices::prepared<Einsum>(op, environment.threads(), false);
 }
 
 PreparedKernel prepare_linear_bias(const OpInstance& op, const CpuEnvironment& environment) {
   const bool in_product = adds_bias(op);
-  const auto einsum = std::make_shared<Einsum>(op, environment.threads(), in_product);
-  const LaunchFunction multiply = [einsum](const KernelArguments& arguments) { einsum->run(arguments); };
-  if (in_product) return {multiply, einsum->workspace_bytes()};
+  const PreparedKernel product = devices::prepared<Einsum>(op, environment.threads(), in_product);
+  if (in_product) return product;
   return with_element(op.results[0].dtype, [&]<class T>() -> PreparedKernel {
     const BroadcastShape shape = devices::broadcast_shape(op.results[0], op.operands[2]);
     const auto add_broadcast = elementwise_kernels(environment.instruction_set()).of<T>().add_broadcast;
     return {[=, threads = environment.threads()](const KernelArguments& arguments) {
-              multiply(arguments);
+              product.launch(arguments);
               T* y = out<T>(arguments, 0);
               add_broadcast(shape, y, in<T>(arguments, 2), y, threads);
             },
-            einsum->workspace_bytes()};
+            product.workspace_bytes};
   });
 }
 
 }  // namespace
 
 void register_linear(Registration& registration) {
-  registration.add(kernel({"linear", "tt", "r", prepare_linear, true, unsupported_linear}));
-  registration.add(kernel({"linear_bias", "ttt", "r", prepare_linear_bias, true, unsupported_linear_bias}));
+  add(registration, {"linear", "tt", "r", true, unsupported_linear}, prepare_linear);
+  add(registration, {"linear_bias", "ttt", "r", true, unsupported_linear_bias}, prepare_linear_bias);
 }
 
 }  // namespace strata::cpu

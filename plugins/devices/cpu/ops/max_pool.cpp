@@ -49,52 +49,49 @@ struct PoolWindows {
   std::int64_t padding;
 };
 
-PreparedKernel prepare_max_pool(const OpInstance& op, const CpuEnvironment& environment) {
+constexpr auto kMaxPool = []<class T>(const OpInstance& op, const CpuEnvironment& environment) -> PreparedKernel {
   const PoolWindows windows(op, op.operands[0].shape, op.results[0].shape);
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[windows, threads = environment.threads()](const KernelArguments& arguments) {
-      windows.for_each(threads, [&](std::int64_t image) {
-        const T* from = in<T>(arguments, 0) + image * windows.height * windows.width;
-        T* to = out<T>(arguments, 0) + image * windows.out_height * windows.out_width;
-        for (std::int64_t row = 0; row < windows.out_height; ++row) {
-          for (std::int64_t column = 0; column < windows.out_width; ++column) {
-            *to++ = from[windows.largest(from, row, column)];
-          }
+  return {[windows, threads = environment.threads()](const KernelArguments& arguments) {
+    windows.for_each(threads, [&](std::int64_t image) {
+      const T* from = in<T>(arguments, 0) + image * windows.height * windows.width;
+      T* to = out<T>(arguments, 0) + image * windows.out_height * windows.out_width;
+      for (std::int64_t row = 0; row < windows.out_height; ++row) {
+        for (std::int64_t column = 0; column < windows.out_width; ++column) {
+          *to++ = from[windows.largest(from, row, column)];
         }
-      });
-    }};
-  });
-}
+      }
+    });
+  }};
+};
 
 /// Pixels that several windows take are summed in f32.
-PreparedKernel prepare_max_pool_gradient(const OpInstance& op, const CpuEnvironment& environment) {
+constexpr auto kMaxPoolGradient = []<class T>(const OpInstance& op,
+                                              const CpuEnvironment& environment) -> PreparedKernel {
   const PoolWindows windows(op, op.operands[1].shape, op.operands[0].shape);
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[windows, accumulate = op.accumulate, threads = environment.threads()](const KernelArguments& arguments) {
-      const std::int64_t pixels = windows.height * windows.width;
-      windows.for_each(threads, [&](std::int64_t image) {
-        const T* x = in<T>(arguments, 1) + image * pixels;
-        const T* dy = in<T>(arguments, 0) + image * windows.out_height * windows.out_width;
-        T* dx = out<T>(arguments, 0) + image * pixels;
-        std::vector<float> sums(static_cast<std::size_t>(pixels), 0.0F);
-        for (std::int64_t row = 0; row < windows.out_height; ++row) {
-          for (std::int64_t column = 0; column < windows.out_width; ++column) {
-            sums[static_cast<std::size_t>(windows.largest(x, row, column))] += widen(*dy++);
-          }
+  return {[windows, accumulate = op.accumulate, threads = environment.threads()](const KernelArguments& arguments) {
+    const std::int64_t pixels = windows.height * windows.width;
+    windows.for_each(threads, [&](std::int64_t image) {
+      const T* x = in<T>(arguments, 1) + image * pixels;
+      const T* dy = in<T>(arguments, 0) + image * windows.out_height * windows.out_width;
+      T* dx = out<T>(arguments, 0) + image * pixels;
+      std::vector<float> sums(static_cast<std::size_t>(pixels), 0.0F);
+      for (std::int64_t row = 0; row < windows.out_height; ++row) {
+        for (std::int64_t column = 0; column < windows.out_width; ++column) {
+          sums[static_cast<std::size_t>(windows.largest(x, row, column))] += widen(*dy++);
         }
-        for (std::int64_t i = 0; i < pixels; ++i) {
-          store_value(dx[i], sums[static_cast<std::size_t>(i)], accumulate);
-        }
-      });
-    }};
-  });
-}
+      }
+      for (std::int64_t i = 0; i < pixels; ++i) {
+        store_value(dx[i], sums[static_cast<std::size_t>(i)], accumulate);
+      }
+    });
+  }};
+};
 
 }  // namespace
 
 void register_max_pool(Registration& registration) {
-  registration.add(kernel({"max_pool", "t", "t", prepare_max_pool}));
-  registration.add(kernel({"max_pool_gradient", "tt", "t", prepare_max_pool_gradient, true}));
+  add(registration, {"max_pool", "t", "t"}, kMaxPool);
+  add(registration, {"max_pool_gradient", "tt", "t", true}, kMaxPoolGradient);
 }
 
 }  // namespace strata::cpu

@@ -18,45 +18,38 @@ const ByElement<NormKernels>& kernels_of(const CpuEnvironment& environment) {
 }
 
 template <bool kCentered>
-PreparedKernel prepare_norm(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    return call(kernels_of<kCentered>(environment).template of<T>().forward, row_count(op, op.operands[1]),
-                elements(op.operands[1]), static_cast<float>(op.attributes.number("epsilon")), Operand<T>{0},
-                Operand<float>{1}, Operand<float>{kCentered ? 2 : kAbsent}, Result<T>{0},
-                Result<float>{kCentered ? 1 : kAbsent}, Result<float>{kCentered ? 2 : 1}, environment.threads());
-  });
-}
+constexpr auto kNorm = []<class T>(const OpInstance& op, const CpuEnvironment& environment) {
+  return call(kernels_of<kCentered>(environment).template of<T>().forward, row_count(op, op.operands[1]),
+              elements(op.operands[1]), static_cast<float>(op.attributes.number("epsilon")), Operand<T>{0},
+              Operand<float>{1}, Operand<float>{kCentered ? 2 : kAbsent}, Result<T>{0},
+              Result<float>{kCentered ? 1 : kAbsent}, Result<float>{kCentered ? 2 : 1}, environment.threads());
+};
 
 template <bool kCentered>
-PreparedKernel prepare_norm_input_gradient(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    return call(kernels_of<kCentered>(environment).template of<T>().input_gradient, row_count(op, op.operands[2]),
-                elements(op.operands[2]), Operand<T>{0}, Operand<T>{1}, Operand<float>{2},
-                Operand<float>{kCentered ? 3 : kAbsent}, Operand<float>{kCentered ? 4 : 3}, Result<T>{0}, op.accumulate,
-                environment.threads());
-  });
-}
+constexpr auto kNormInputGradient = []<class T>(const OpInstance& op, const CpuEnvironment& environment) {
+  return call(kernels_of<kCentered>(environment).template of<T>().input_gradient, row_count(op, op.operands[2]),
+              elements(op.operands[2]), Operand<T>{0}, Operand<T>{1}, Operand<float>{2},
+              Operand<float>{kCentered ? 3 : kAbsent}, Operand<float>{kCentered ? 4 : 3}, Result<T>{0}, op.accumulate,
+              environment.threads());
+};
 
 template <bool kCentered>
-PreparedKernel prepare_norm_parameter_gradient(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    return call(kernels_of<kCentered>(environment).template of<T>().parameter_gradient, row_count(op, op.results[0]),
-                elements(op.results[0]), Operand<T>{0}, Operand<T>{1}, Operand<float>{kCentered ? 2 : kAbsent},
-                Operand<float>{kCentered ? 3 : 2}, Result<float>{0}, Result<float>{kCentered ? 1 : kAbsent},
-                op.accumulate, environment.threads());
-  });
-}
+constexpr auto kNormParameterGradient = []<class T>(const OpInstance& op, const CpuEnvironment& environment) {
+  return call(kernels_of<kCentered>(environment).template of<T>().parameter_gradient, row_count(op, op.results[0]),
+              elements(op.results[0]), Operand<T>{0}, Operand<T>{1}, Operand<float>{kCentered ? 2 : kAbsent},
+              Operand<float>{kCentered ? 3 : 2}, Result<float>{0}, Result<float>{kCentered ? 1 : kAbsent},
+              op.accumulate, environment.threads());
+};
 
 }  // namespace
 
 void register_norm(Registration& registration) {
-  registration.add(kernel({"layer_norm", "tff", "tff", prepare_norm<true>}));
-  registration.add(kernel({"layer_norm_input_gradient", "ttfff", "t", prepare_norm_input_gradient<true>, true}));
-  registration.add(
-      kernel({"layer_norm_parameter_gradient", "ttff", "ff", prepare_norm_parameter_gradient<true>, true}));
-  registration.add(kernel({"rms_norm", "tf", "tf", prepare_norm<false>}));
-  registration.add(kernel({"rms_norm_input_gradient", "ttff", "t", prepare_norm_input_gradient<false>, true}));
-  registration.add(kernel({"rms_norm_parameter_gradient", "ttf", "f", prepare_norm_parameter_gradient<false>, true}));
+  add(registration, {"layer_norm", "tff", "tff"}, kNorm<true>);
+  add(registration, {"layer_norm_input_gradient", "ttfff", "t", true}, kNormInputGradient<true>);
+  add(registration, {"layer_norm_parameter_gradient", "ttff", "ff", true}, kNormParameterGradient<true>);
+  add(registration, {"rms_norm", "tf", "tf"}, kNorm<false>);
+  add(registration, {"rms_norm_input_gradient", "ttff", "t", true}, kNormInputGradient<false>);
+  add(registration, {"rms_norm_parameter_gradient", "ttf", "f", true}, kNormParameterGradient<false>);
 }
 
 }  // namespace strata::cpu

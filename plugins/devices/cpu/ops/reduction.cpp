@@ -14,14 +14,6 @@ std::optional<std::string> unsupported_reduce_sum(const OpInstance& op) {
   return devices::unsupported_broadcast(op.operands[0], op.results[0]);
 }
 
-PreparedKernel prepare_reduce_sum(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    return call(reduce_kernels(environment.instruction_set()).of<T>().sum,
-                devices::broadcast_shape(op.operands[0], op.results[0]), Operand<T>{0}, Result<float>{0}, op.accumulate,
-                environment.threads());
-  });
-}
-
 std::optional<std::string> unsupported_repeat(const OpInstance& op) {
   return devices::unsupported_broadcast(op.results[0], op.operands[0]);
 }
@@ -40,62 +32,44 @@ std::int64_t place_of_row(const devices::BroadcastShape& shape, std::int64_t row
   return place;
 }
 
-PreparedKernel prepare_repeat(const OpInstance& op, const CpuEnvironment& environment) {
+constexpr auto kRepeat = []<class T>(const OpInstance& op, const CpuEnvironment& environment) -> PreparedKernel {
   const devices::BroadcastShape shape = devices::broadcast_shape(op.results[0], op.operands[0]);
   const std::int64_t width = shape.sizes[shape.count - 1];
   const std::int64_t step = shape.present[shape.count - 1] ? 1 : 0;
-  return with_element(op.results[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[=, count = elements(op.results[0]) / width, accumulate = op.accumulate,
-             threads = environment.threads()](const KernelArguments& arguments) {
-      for_each_row(threads, count, width, [&](std::int64_t row) {
-        const float* x = in<float>(arguments, 0) + place_of_row(shape, row);
-        T* y = out<T>(arguments, 0) + row * width;
-        for (std::int64_t j = 0; j < width; ++j) store_value(y[j], x[j * step], accumulate);
-      });
-    }};
-  });
+  return {[=, count = elements(op.results[0]) / width, accumulate = op.accumulate,
+           threads = environment.threads()](const KernelArguments& arguments) {
+    for_each_row(threads, count, width, [&](std::int64_t row) {
+      const float* x = in<float>(arguments, 0) + place_of_row(shape, row);
+      T* y = out<T>(arguments, 0) + row * width;
+      for (std::int64_t j = 0; j < width; ++j) store_value(y[j], x[j * step], accumulate);
+    });
+  }};
+};
+
+template <class T>
+double dot(std::int64_t count, double weight, const T* x, const T* y) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(widen(x[i])) * static_cast<double>(widen(y[i]));
+  return weight * sum;
 }
 
-PreparedKernel prepare_dot(const OpInstance& op, const CpuEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[count = elements(op.operands[0]), weight = op.attributes.number("weight"),
-             accumulate = op.accumulate](const KernelArguments& arguments) {
-      double sum = 0;
-      for (std::int64_t i = 0; i < count; ++i) {
-        sum += static_cast<double>(widen(in<T>(arguments, 0)[i])) * static_cast<double>(widen(in<T>(arguments, 1)[i]));
-      }
-      double& result = *out<double>(arguments, 0);
-      result = (accumulate ? result : 0.0) + weight * sum;
-    }};
-  });
-}
-
-PreparedKernel prepare_sum_of_squares(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    return call_for_total(op.accumulate, reduce_kernels(environment.instruction_set()).of<T>().sum_of_squares,
-                          elements(op.operands[0]), Operand<T>{0}, environment.threads());
-  });
-}
-
-PreparedKernel prepare_group_squares(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const auto sum_of_squares = reduce_kernels(environment.instruction_set()).of<T>().sum_of_squares;
-    const std::int64_t groups = elements(op.results[0]);
-    return {[=, runs = group_runs(op), accumulate = op.accumulate,
-             threads = environment.threads()](const KernelArguments& arguments) {
-      double* sums = out<double>(arguments, 0);
-      if (!accumulate) std::fill_n(sums, groups, 0.0);
-      for (const GroupRun& run : runs) {
-        sums[run.group] += sum_of_squares(run.length, in<T>(arguments, 0) + run.begin, threads);
-      }
-    }};
-  });
-}
+constexpr auto kGroupSquares = []<class T>(const OpInstance& op, const CpuEnvironment& environment) -> PreparedKernel {
+  const auto sum_of_squares = reduce_kernels(environment.instruction_set()).of<T>().sum_of_squares;
+  const std::int64_t groups = elements(op.results[0]);
+  return {[=, runs = group_runs(op), accumulate = op.accumulate,
+           threads = environment.threads()](const KernelArguments& arguments) {
+    double* sums = out<double>(arguments, 0);
+    if (!accumulate) std::fill_n(sums, groups, 0.0);
+    for (const GroupRun& run : runs) {
+      sums[run.group] += sum_of_squares(run.length, in<T>(arguments, 0) + run.begin, threads);
+    }
+  }};
+};
 
 /// norm = √(sum of squares) / (count · loss scale); scale = min(1, clip / (norm + 1e-6)) / (count · loss scale).
 /// If the norm is not finite, the scale is not finite either, and updates change nothing. Without targets the norm is
 /// 0, and the scale 0 or, if such a step is to be skipped, NaN.
-PreparedKernel prepare_gradient_scale(const OpInstance& op, const CpuEnvironment& /*environment*/) {
+PreparedKernel prepare_gradient_scale(const OpInstance& op) {
   const double empty = op.attributes.has("skips_empty") ? std::nan("") : 0.0;
   return {[clip = op.attributes.number("clip"), empty](const KernelArguments& arguments) {
     const double count = *in<double>(arguments, 1);
@@ -111,12 +85,24 @@ PreparedKernel prepare_gradient_scale(const OpInstance& op, const CpuEnvironment
 }  // namespace
 
 void register_reduction(Registration& registration) {
-  registration.add(kernel({"reduce_sum", "t", "f", prepare_reduce_sum, true, unsupported_reduce_sum}));
-  registration.add(kernel({"repeat", "f", "f", prepare_repeat, true, unsupported_repeat}));
-  registration.add(kernel({"dot", "tt", "d", prepare_dot, true}));
-  registration.add(kernel({ops::kSumOfSquares, "t", "d", prepare_sum_of_squares, true}));
-  registration.add(kernel({ops::kGroupSquares, "t", "d", prepare_group_squares, true}));
-  registration.add(kernel({ops::kGradientScale, "dd", "dd", prepare_gradient_scale}));
+  add(registration, {"reduce_sum", "t", "f", true, unsupported_reduce_sum},
+      []<class T>(const OpInstance& op, const CpuEnvironment& environment) {
+        return call(reduce_kernels(environment.instruction_set()).of<T>().sum,
+                    devices::broadcast_shape(op.operands[0], op.results[0]), Operand<T>{0}, Result<float>{0},
+                    op.accumulate, environment.threads());
+      });
+  add(registration, {"repeat", "f", "f", true, unsupported_repeat}, kRepeat);
+  add(registration, {"dot", "tt", "d", true}, []<class T>(const OpInstance& op) {
+    return call_for_total(op.accumulate, dot<T>, elements(op.operands[0]), op.attributes.number("weight"),
+                          Operand<T>{0}, Operand<T>{1});
+  });
+  add(registration, {ops::kSumOfSquares, "t", "d", true},
+      []<class T>(const OpInstance& op, const CpuEnvironment& environment) {
+        return call_for_total(op.accumulate, reduce_kernels(environment.instruction_set()).of<T>().sum_of_squares,
+                              elements(op.operands[0]), Operand<T>{0}, environment.threads());
+      });
+  add(registration, {ops::kGroupSquares, "t", "d", true}, kGroupSquares);
+  add(registration, {ops::kGradientScale, "dd", "dd"}, prepare_gradient_scale);
 }
 
 }  // namespace strata::cpu

@@ -35,31 +35,18 @@ RowSum row_sum(const T* x, std::int64_t width) {
   return row;
 }
 
-PreparedKernel prepare_softmax(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    return row_kernel(op, 0, environment, [](const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
-      const T* x = in<T>(arguments, 0) + row * width;
-      float* y = out<float>(arguments, 0) + row * width;
-      const RowSum of = row_sum(x, width);
-      for (std::int64_t j = 0; j < width; ++j) y[j] = std::exp(widen(x[j]) - of.largest) / of.sum;
-    });
-  });
-}
-
-PreparedKernel prepare_softmax_gradient(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.results[0].dtype, [&]<class T>() {
-    return row_kernel(
-        op, 1, environment,
-        [accumulate = op.accumulate](const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
-          const float* dy = in<float>(arguments, 0) + row * width;
-          const float* y = in<float>(arguments, 1) + row * width;
-          T* dx = out<T>(arguments, 0) + row * width;
-          float sum = 0;
-          for (std::int64_t j = 0; j < width; ++j) sum += dy[j] * y[j];
-          for (std::int64_t j = 0; j < width; ++j) store_value(dx[j], y[j] * (dy[j] - sum), accumulate);
-        });
-  });
-}
+constexpr auto kSoftmaxGradient = []<class T>(const OpInstance& op, const CpuEnvironment& environment) {
+  return row_kernel(
+      op, 1, environment,
+      [accumulate = op.accumulate](const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
+        const float* dy = in<float>(arguments, 0) + row * width;
+        const float* y = in<float>(arguments, 1) + row * width;
+        T* dx = out<T>(arguments, 0) + row * width;
+        float sum = 0;
+        for (std::int64_t j = 0; j < width; ++j) sum += dy[j] * y[j];
+        for (std::int64_t j = 0; j < width; ++j) store_value(dx[j], y[j] * (dy[j] - sum), accumulate);
+      });
+};
 
 /// Scores of a row, and what is added where they are compared, or null.
 template <class T>
@@ -90,38 +77,34 @@ struct Row {
   }
 };
 
-PreparedKernel prepare_top_k(const OpInstance& op, const CpuEnvironment& environment) {
+constexpr auto kTopK = []<class T>(const OpInstance& op, const CpuEnvironment& environment) {
   const std::int64_t k = op.attributes.integer("k");
   const bool normalize = op.attributes.flag("normalize");
   const bool has_bias = op.operands.size() == 2;
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    return row_kernel(op, 0, environment, [=](const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
-      const Row<T> of{in<T>(arguments, 0) + row * width, has_bias ? in<T>(arguments, 1) : nullptr, width};
-      T* y = out<T>(arguments, 0) + row * width;
-      const float by = normalize ? of.sum(k) : 1.0F;
-      for (std::int64_t j = 0; j < width; ++j) assign(y[j], 0.0F);
-      of.each(k, [&](std::int64_t j) { assign(y[j], widen(of.scores[j]) / by); });
-    });
+  return row_kernel(op, 0, environment, [=](const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
+    const Row<T> of{in<T>(arguments, 0) + row * width, has_bias ? in<T>(arguments, 1) : nullptr, width};
+    T* y = out<T>(arguments, 0) + row * width;
+    const float by = normalize ? of.sum(k) : 1.0F;
+    for (std::int64_t j = 0; j < width; ++j) assign(y[j], 0.0F);
+    of.each(k, [&](std::int64_t j) { assign(y[j], widen(of.scores[j]) / by); });
   });
-}
+};
 
-PreparedKernel prepare_top_k_gradient(const OpInstance& op, const CpuEnvironment& environment) {
+constexpr auto kTopKGradient = []<class T>(const OpInstance& op, const CpuEnvironment& environment) {
   const std::int64_t k = op.attributes.integer("k");
   const bool normalize = op.attributes.flag("normalize");
   const bool has_bias = op.operands.size() == 3;
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    return row_kernel(op, 0, environment, [=](const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
-      const Row<T> of{in<T>(arguments, 1) + row * width, has_bias ? in<T>(arguments, 2) : nullptr, width};
-      const T* dy = in<T>(arguments, 0) + row * width;
-      T* dx = out<T>(arguments, 0) + row * width;
-      const float by = normalize ? of.sum(k) : 1.0F;
-      float sum = 0;
-      if (normalize) of.each(k, [&](std::int64_t j) { sum += widen(dy[j]) * widen(of.scores[j]) / by; });
-      for (std::int64_t j = 0; j < width; ++j) assign(dx[j], 0.0F);
-      of.each(k, [&](std::int64_t j) { assign(dx[j], (widen(dy[j]) - sum) / by); });
-    });
+  return row_kernel(op, 0, environment, [=](const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
+    const Row<T> of{in<T>(arguments, 1) + row * width, has_bias ? in<T>(arguments, 2) : nullptr, width};
+    const T* dy = in<T>(arguments, 0) + row * width;
+    T* dx = out<T>(arguments, 0) + row * width;
+    const float by = normalize ? of.sum(k) : 1.0F;
+    float sum = 0;
+    if (normalize) of.each(k, [&](std::int64_t j) { sum += widen(dy[j]) * widen(of.scores[j]) / by; });
+    for (std::int64_t j = 0; j < width; ++j) assign(dx[j], 0.0F);
+    of.each(k, [&](std::int64_t j) { assign(dx[j], (widen(dy[j]) - sum) / by); });
   });
-}
+};
 
 /// The targets of rows behind the first `others` operands, or none. Rows of negative targets do not count.
 class Targets {
@@ -188,128 +171,122 @@ class Sequence {
   const T* scores_ = nullptr;
 };
 
-PreparedKernel prepare_balance_loss(const OpInstance& op, const CpuEnvironment& /*environment*/) {
+constexpr auto kBalanceLoss = []<class T>(const OpInstance& op) -> PreparedKernel {
   const std::int64_t bytes = columns(op.operands[0]) * std::int64_t{sizeof(double)};
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[op, weight = op.attributes.number("weight")](const KernelArguments& arguments) {
-              double total = 0;
-              for (std::int64_t i = 0; i < op.operands[0].shape[0]; ++i) {
-                Sequence<T>(op, arguments, i, kernels::workspace_at<double>(arguments, 0))
-                    .each_token([&](std::int64_t /*token*/, double /*sum*/, double mean) { total += mean; });
-              }
-              double& result = *out<double>(arguments, 0);
-              result = (op.accumulate ? result : 0.0) + weight * total;
-            },
-            bytes};
-  });
-}
+  return {[op, weight = op.attributes.number("weight")](const KernelArguments& arguments) {
+            double total = 0;
+            for (std::int64_t i = 0; i < op.operands[0].shape[0]; ++i) {
+              Sequence<T>(op, arguments, i, kernels::workspace_at<double>(arguments, 0))
+                  .each_token([&](std::int64_t /*token*/, double /*sum*/, double mean) { total += mean; });
+            }
+            double& result = *out<double>(arguments, 0);
+            result = (op.accumulate ? result : 0.0) + weight * total;
+          },
+          bytes};
+};
 
-PreparedKernel prepare_balance_loss_gradient(const OpInstance& op, const CpuEnvironment& /*environment*/) {
+constexpr auto kBalanceLossGradient = []<class T>(const OpInstance& op) -> PreparedKernel {
   const std::int64_t bytes = columns(op.operands[0]) * std::int64_t{sizeof(double)};
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[op, weight = op.attributes.number("weight")](const KernelArguments& arguments) {
-              const std::int64_t width = columns(op.operands[0]);
-              const std::int64_t tokens = rows(op.operands[0]) / op.operands[0].shape[0];
-              double* load = kernels::workspace_at<double>(arguments, 0);
-              for (std::int64_t i = 0; i < op.operands[0].shape[0]; ++i) {
-                T* dx = out<T>(arguments, 0) + i * tokens * width;
-                if (!op.accumulate) std::fill_n(dx, tokens * width, T{});
-                Sequence<T>(op, arguments, i, load).each_token([&](std::int64_t token, double sum, double mean) {
-                  for (std::int64_t j = 0; j < width; ++j) {
-                    store_value(dx[token * width + j], static_cast<float>(weight * (load[j] - mean) / sum),
-                                op.accumulate);
-                  }
-                });
-              }
-            },
-            bytes};
-  });
-}
+  return {[op, weight = op.attributes.number("weight")](const KernelArguments& arguments) {
+            const std::int64_t width = columns(op.operands[0]);
+            const std::int64_t tokens = rows(op.operands[0]) / op.operands[0].shape[0];
+            double* load = kernels::workspace_at<double>(arguments, 0);
+            for (std::int64_t i = 0; i < op.operands[0].shape[0]; ++i) {
+              T* dx = out<T>(arguments, 0) + i * tokens * width;
+              if (!op.accumulate) std::fill_n(dx, tokens * width, T{});
+              Sequence<T>(op, arguments, i, load).each_token([&](std::int64_t token, double sum, double mean) {
+                for (std::int64_t j = 0; j < width; ++j) {
+                  store_value(dx[token * width + j], static_cast<float>(weight * (load[j] - mean) / sum),
+                              op.accumulate);
+                }
+              });
+            }
+          },
+          bytes};
+};
 
-PreparedKernel prepare_z_loss(const OpInstance& op, const CpuEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    return PreparedKernel{[weight = op.attributes.number("weight"), count = rows(op.operands[0]),
-                           width = columns(op.operands[0]), targets = Targets(op, 1),
-                           accumulate = op.accumulate](const KernelArguments& arguments) {
-      double sum = 0;
-      for (std::int64_t row = 0; row < count; ++row) {
-        if (!targets.count(arguments, row)) continue;
-        const double z = row_sum(in<T>(arguments, 0) + row * width, width).logarithm();
-        sum += z * z;
-      }
-      double& result = *out<double>(arguments, 0);
-      result = (accumulate ? result : 0.0) + weight * sum;
-    }};
-  });
-}
+constexpr auto kZLoss = []<class T>(const OpInstance& op) -> PreparedKernel {
+  return PreparedKernel{[weight = op.attributes.number("weight"), count = rows(op.operands[0]),
+                         width = columns(op.operands[0]), targets = Targets(op, 1),
+                         accumulate = op.accumulate](const KernelArguments& arguments) {
+    double sum = 0;
+    for (std::int64_t row = 0; row < count; ++row) {
+      if (!targets.count(arguments, row)) continue;
+      const double z = row_sum(in<T>(arguments, 0) + row * width, width).logarithm();
+      sum += z * z;
+    }
+    double& result = *out<double>(arguments, 0);
+    result = (accumulate ? result : 0.0) + weight * sum;
+  }};
+};
 
-PreparedKernel prepare_z_loss_gradient(const OpInstance& op, const CpuEnvironment& environment) {
+constexpr auto kZLossGradient = []<class T>(const OpInstance& op, const CpuEnvironment& environment) {
   const auto weight = static_cast<float>(op.attributes.number("weight"));
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    return row_kernel(op, 0, environment,
-                      [weight, accumulate = op.accumulate, targets = Targets(op, 1)](
-                          const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
-                        const T* x = in<T>(arguments, 0) + row * width;
-                        T* dx = out<T>(arguments, 0) + row * width;
-                        const RowSum of = row_sum(x, width);
-                        const float factor =
-                            targets.count(arguments, row) ? 2 * weight * of.logarithm() / of.sum : 0.0F;
-                        for (std::int64_t j = 0; j < width; ++j) {
-                          store_value(dx[j], factor * std::exp(widen(x[j]) - of.largest), accumulate);
-                        }
-                      });
-  });
-}
+  return row_kernel(op, 0, environment,
+                    [weight, accumulate = op.accumulate, targets = Targets(op, 1)](
+                        const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
+                      const T* x = in<T>(arguments, 0) + row * width;
+                      T* dx = out<T>(arguments, 0) + row * width;
+                      const RowSum of = row_sum(x, width);
+                      const float factor = targets.count(arguments, row) ? 2 * weight * of.logarithm() / of.sum : 0.0F;
+                      for (std::int64_t j = 0; j < width; ++j) {
+                        store_value(dx[j], factor * std::exp(widen(x[j]) - of.largest), accumulate);
+                      }
+                    });
+};
 
-PreparedKernel prepare_count_choices(const OpInstance& op, const CpuEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[count = rows(op.operands[0]), width = columns(op.operands[0]), targets = Targets(op, 1),
-             accumulate = op.accumulate](const KernelArguments& arguments) {
-      auto* load = out<double>(arguments, 0);
-      if (!accumulate) std::fill_n(load, width, 0.0);
-      for (std::int64_t row = 0; row < count; ++row) {
-        if (!targets.count(arguments, row)) continue;
-        const T* gates = in<T>(arguments, 0) + row * width;
-        for (std::int64_t j = 0; j < width; ++j) load[j] += widen(gates[j]) != 0 ? 1 : 0;
-      }
-    }};
-  });
-}
+constexpr auto kCountChoices = []<class T>(const OpInstance& op) -> PreparedKernel {
+  return {[count = rows(op.operands[0]), width = columns(op.operands[0]), targets = Targets(op, 1),
+           accumulate = op.accumulate](const KernelArguments& arguments) {
+    auto* load = out<double>(arguments, 0);
+    if (!accumulate) std::fill_n(load, width, 0.0);
+    for (std::int64_t row = 0; row < count; ++row) {
+      if (!targets.count(arguments, row)) continue;
+      const T* gates = in<T>(arguments, 0) + row * width;
+      for (std::int64_t j = 0; j < width; ++j) load[j] += widen(gates[j]) != 0 ? 1 : 0;
+    }
+  }};
+};
 
-PreparedKernel prepare_load_deficit(const OpInstance& op, const CpuEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[count = rows(op.operands[0]), width = columns(op.operands[0]), k = op.attributes.integer("k"),
-             accumulate = op.accumulate](const KernelArguments& arguments) {
-      std::vector<std::int64_t> load(static_cast<std::size_t>(width));
-      const T* gates = in<T>(arguments, 0);
-      for (std::int64_t row = 0; row < count; ++row, gates += width) {
-        for (std::int64_t j = 0; j < width; ++j) load[static_cast<std::size_t>(j)] += widen(gates[j]) != 0 ? 1 : 0;
-      }
-      auto* deficit = out<float>(arguments, 0);
-      for (std::int64_t j = 0; j < width; ++j) {
-        const std::int64_t of_column = k * count - width * load[static_cast<std::size_t>(j)];
-        store_value(deficit[j], static_cast<float>(of_column), accumulate);
-      }
-    }};
-  });
-}
+constexpr auto kLoadDeficit = []<class T>(const OpInstance& op) -> PreparedKernel {
+  return {[count = rows(op.operands[0]), width = columns(op.operands[0]), k = op.attributes.integer("k"),
+           accumulate = op.accumulate](const KernelArguments& arguments) {
+    std::vector<std::int64_t> load(static_cast<std::size_t>(width));
+    const T* gates = in<T>(arguments, 0);
+    for (std::int64_t row = 0; row < count; ++row, gates += width) {
+      for (std::int64_t j = 0; j < width; ++j) load[static_cast<std::size_t>(j)] += widen(gates[j]) != 0 ? 1 : 0;
+    }
+    auto* deficit = out<float>(arguments, 0);
+    for (std::int64_t j = 0; j < width; ++j) {
+      const std::int64_t of_column = k * count - width * load[static_cast<std::size_t>(j)];
+      store_value(deficit[j], static_cast<float>(of_column), accumulate);
+    }
+  }};
+};
 
 }  // namespace
 
 void register_routing(Registration& registration) {
-  registration.add(kernel({"softmax", "t", "f", prepare_softmax}));
-  registration.add(kernel({"softmax_gradient", "ff", "r", prepare_softmax_gradient, true}));
+  add(registration, {"softmax", "t", "f"}, []<class T>(const OpInstance& op, const CpuEnvironment& environment) {
+    return row_kernel(op, 0, environment, [](const KernelArguments& arguments, std::int64_t row, std::int64_t width) {
+      const T* x = in<T>(arguments, 0) + row * width;
+      float* y = out<float>(arguments, 0) + row * width;
+      const RowSum of = row_sum(x, width);
+      for (std::int64_t j = 0; j < width; ++j) y[j] = std::exp(widen(x[j]) - of.largest) / of.sum;
+    });
+  });
+  add(registration, {"softmax_gradient", "ff", "r", true}, kSoftmaxGradient);
   for (const std::string bias : {"", "t"}) {
-    registration.add(kernel({"top_k", "t" + bias, "t", prepare_top_k}));
-    registration.add(kernel({"top_k_gradient", "tt" + bias, "t", prepare_top_k_gradient}));
+    add(registration, {"top_k", "t" + bias, "t"}, kTopK);
+    add(registration, {"top_k_gradient", "tt" + bias, "t"}, kTopKGradient);
   }
-  registration.add(kernel({"load_deficit", "t", "f", prepare_load_deficit, true}));
+  add(registration, {"load_deficit", "t", "f", true}, kLoadDeficit);
   for (const std::string targets : {"", "i"}) {
-    registration.add(kernel({"count_choices", "t" + targets, "d", prepare_count_choices, true}));
-    registration.add(kernel({"balance_loss", "tt" + targets, "d", prepare_balance_loss, true}));
-    registration.add(kernel({"balance_loss_gradient", "tt" + targets, "t", prepare_balance_loss_gradient, true}));
-    registration.add(kernel({"z_loss", "t" + targets, "d", prepare_z_loss, true}));
-    registration.add(kernel({"z_loss_gradient", "t" + targets, "t", prepare_z_loss_gradient, true}));
+    add(registration, {"count_choices", "t" + targets, "d", true}, kCountChoices);
+    add(registration, {"balance_loss", "tt" + targets, "d", true}, kBalanceLoss);
+    add(registration, {"balance_loss_gradient", "tt" + targets, "t", true}, kBalanceLossGradient);
+    add(registration, {"z_loss", "t" + targets, "d", true}, kZLoss);
+    add(registration, {"z_loss_gradient", "t" + targets, "t", true}, kZLossGradient);
   }
 }
 

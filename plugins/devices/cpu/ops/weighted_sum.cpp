@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "cpu_kernel.hpp"
+#include "kernels/vector_kernels.hpp"
 #include "strata/compiler_ops.hpp"
-#include "strata/half.hpp"
 #include "strata/kernel_tools.hpp"
 
 namespace strata::cpu {
@@ -46,42 +46,30 @@ PreparedKernel prepare_alike(const OpInstance& op, int threads) {
   }};
 }
 
-void load(DType dtype, const void* data, std::int64_t begin, std::int64_t count, float* into) {
-  const auto* bits = static_cast<const std::uint16_t*>(data) + begin;
-  if (dtype == DType::f32) {
-    std::copy_n(static_cast<const float*>(data) + begin, count, into);
-  } else {
-    std::transform(bits, bits + count, into, dtype == DType::bf16 ? from_bf16 : from_f16);
-  }
-}
-
-void store(DType dtype, const float* from, std::int64_t begin, std::int64_t count, void* data) {
-  auto* bits = static_cast<std::uint16_t*>(data) + begin;
-  if (dtype == DType::f32) {
-    std::copy_n(from, count, static_cast<float*>(data) + begin);
-  } else {
-    std::transform(from, from + count, bits, dtype == DType::bf16 ? to_bf16 : to_f16);
-  }
-}
-
 /// A sum of operands of several types, in f32.
-PreparedKernel prepare_mixed(const OpInstance& op, int threads) {
+PreparedKernel prepare_mixed(const OpInstance& op, const CpuEnvironment& environment) {
+  const auto convert = conversion_kernels(environment.instruction_set()).convert;
   std::vector<DType> types;
   for (const OperandDescription& operand : op.operands) types.push_back(operand.dtype);
   return {[=, factors = factors_of<float>(op), types = std::move(types), to = op.results[0].dtype,
-           size = elements(op.results[0])](const KernelArguments& arguments) {
+           size = elements(op.results[0]), threads = environment.threads()](const KernelArguments& arguments) {
     kernels::parallel_ranges(threads, size, [&](std::int64_t begin, std::int64_t end) {
+      const auto load = [&](std::size_t operand, std::int64_t at, std::int64_t count, float* into) {
+        const char* from = in<char>(arguments, operand) + at * static_cast<std::int64_t>(size_of(types[operand]));
+        convert(count, element_of(types[operand]), from, Element::f32, into, false, 1);
+      };
       float sum[kBlock];
       float term[kBlock];
       for (std::int64_t at = begin; at < end; at += kBlock) {
         const std::int64_t count = std::min(kBlock, end - at);
-        load(types[0], arguments.operands[0], at, count, sum);
+        load(0, at, count, sum);
         scale(count, factors[0], sum, sum);
         for (std::size_t k = 1; k < factors.size(); ++k) {
-          load(types[k], arguments.operands[k], at, count, term);
+          load(k, at, count, term);
           add_scaled(count, factors[k], term, sum);
         }
-        store(to, sum, at, count, arguments.results[0]);
+        char* y = out<char>(arguments, 0) + at * static_cast<std::int64_t>(size_of(to));
+        convert(count, Element::f32, sum, element_of(to), y, false, 1);
       }
     });
   }};
@@ -102,13 +90,13 @@ std::optional<std::string> unsupported_weighted_sum(const OpInstance& op) {
 PreparedKernel prepare_weighted_sum(const OpInstance& op, const CpuEnvironment& environment) {
   if (all_are(op, DType::f64)) return prepare_alike<double>(op, environment.threads());
   if (all_are(op, DType::f32)) return prepare_alike<float>(op, environment.threads());
-  return prepare_mixed(op, environment.threads());
+  return prepare_mixed(op, environment);
 }
 
 }  // namespace
 
 void register_weighted_sum(Registration& registration) {
-  registration.add(kernel({ops::kWeightedSum, "s*", "s", prepare_weighted_sum, false, unsupported_weighted_sum}));
+  add(registration, {ops::kWeightedSum, "s*", "s", false, unsupported_weighted_sum}, prepare_weighted_sum);
 }
 
 }  // namespace strata::cpu

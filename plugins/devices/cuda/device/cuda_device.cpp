@@ -1,15 +1,19 @@
 #include "device/cuda_device.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 
+#include "device/cuda_kernel.hpp"
 #include "device/gpus_in_use.hpp"
 #include "device/runtime.hpp"
 #include "device/step_graph.hpp"
+#include "device/streams.hpp"
 #include "launchers/reduce_sources.hpp"
 #include "matrix/matrix_product.hpp"
 #include "strata/error.hpp"
@@ -80,156 +84,169 @@ std::string in_gib(std::int64_t bytes) {
   return text;
 }
 
+/// A rank's device: a whole GPU, or a share of one.
+class CudaDevice final : public Device {
+ public:
+  /// `sharing`: number of ranks on the GPU. `reserve`: bytes of the rank's share that its plan leaves free. `graphs`:
+  /// whether work may be captured.
+  CudaDevice(const DeviceRequest& request, int gpu, int sharing, std::int64_t reserve, bool graphs)
+      : gpu_(gpu), graphs_(graphs), properties_(runtime::gpu_properties(gpu)) {
+    if (properties_.major < 8) {
+      throw ConfigurationError("the cuda device's kernels are for compute capability 8.0 and above; " +
+                               properties_.name + " has " + std::to_string(properties_.major) + "." +
+                               std::to_string(properties_.minor));
+    }
+    if (request.kernels == nullptr) throw VerificationError("the cuda device is made without the kernels of the run");
+    runtime::use_gpu(gpu);
+    connect_peers(gpu);
+    // Load everything that takes memory before the plan reads how much is free.
+    runtime::load_kernels(kernels_of_files());
+    current_step_ = std::make_shared<CurrentStep>();
+    const GpuDescription description = {.ordinal = gpu,
+                                        .major = properties_.major,
+                                        .minor = properties_.minor,
+                                        .multiprocessors = properties_.multiprocessors,
+                                        .shared_bytes_per_block = properties_.shared_bytes_per_block,
+                                        .step_values = current_step_->address()};
+    environment_ = std::make_unique<CudaEnvironment>(description, make_matrix_library(properties_.major));
+    kernels_ = std::make_unique<KernelSelector>("the cuda device", *request.kernels, *environment_);
+    for (const StreamKind kind : {StreamKind::compute, StreamKind::communication, StreamKind::transfer}) {
+      // Other ranks wait for communication, so its stream has priority.
+      streams_[static_cast<std::size_t>(kind)].handle = runtime::create_stream(kind == StreamKind::communication);
+    }
+    memory_bytes_ = plannable_bytes(memory_at_start(gpu), sharing, reserve);
+  }
+
+  [[nodiscard]] std::string description() const override {
+    return properties_.name + ", compute capability " + std::to_string(properties_.major) + "." +
+           std::to_string(properties_.minor) + ", " + std::to_string(properties_.multiprocessors) +
+           " multiprocessors, " + in_gib(properties_.memory_bytes);
+  }
+  [[nodiscard]] std::int64_t memory_bytes() const override { return memory_bytes_; }
+  [[nodiscard]] bool is_host_memory() const override { return false; }
+
+  [[nodiscard]] std::optional<std::string> unsupported(const OpInstance& instance) const override {
+    return kernels_->unsupported(instance);
+  }
+  [[nodiscard]] std::int64_t workspace_bytes(const OpInstance& instance) const override {
+    return make(instance).workspace_bytes;
+  }
+  [[nodiscard]] std::unique_ptr<Kernel> prepare(const OpInstance& instance) override {
+    return std::make_unique<CudaKernel>(gpu_, use(StreamKind::compute).handle, current_step_, make(instance).launch,
+                                        label(instance));
+  }
+  [[nodiscard]] std::optional<KernelChoice> kernel_choice(const OpInstance& instance) const override {
+    return kernels_->choice(instance);
+  }
+
+  [[nodiscard]] std::shared_ptr<void> allocate(std::int64_t bytes) override {
+    runtime::use_gpu(gpu_);
+    return runtime::allocate(bytes);
+  }
+
+  void copy_from_host(StreamKind stream, void* device, const void* host, std::int64_t bytes) override {
+    OwnStream& own = use(stream);
+    if (runtime::is_pinned(host)) return runtime::copy(own.handle.get(), device, host, bytes);
+    require_no_capture(stream, "a copy from host memory that is not pinned");
+    own.staging.copy_from_host(own.handle.get(), device, host, bytes);
+  }
+  void copy_to_host(StreamKind stream, void* host, const void* device, std::int64_t bytes) override {
+    require_no_capture(stream, "a copy to the host");
+    OwnStream& own = use(stream);
+    if (!runtime::is_pinned(host)) return own.staging.copy_to_host(own.handle.get(), host, device, bytes);
+    runtime::copy(own.handle.get(), host, device, bytes);
+    runtime::synchronize_stream(own.handle.get());
+  }
+  void copy(StreamKind stream, void* destination, const void* source, std::int64_t bytes) override {
+    runtime::copy(use(stream).handle.get(), destination, source, bytes);
+  }
+  void copy_rows(StreamKind stream, void* destination, std::int64_t destination_pitch, const void* source,
+                 std::int64_t source_pitch, std::int64_t width, std::int64_t rows) override {
+    runtime::copy_rows(use(stream).handle.get(), destination, destination_pitch, source, source_pitch, width, rows);
+  }
+  void reduce(StreamKind stream, Reduction reduction, DType dtype, void* destination,
+              std::span<const void* const> sources, std::int64_t elements) override {
+    launch_reduce(use(stream).handle.get(), reduction, dtype, destination, sources, elements);
+  }
+  void fill_zero(StreamKind stream, void* destination, std::int64_t bytes) override {
+    runtime::fill_zero(use(stream).handle.get(), destination, bytes);
+  }
+
+  [[nodiscard]] std::shared_ptr<Event> record(StreamKind stream) override {
+    require_no_capture(stream, "an event");
+    Stream handle = use(stream).handle.get();
+    std::shared_ptr<Event> event = events_->take();
+    runtime::record_event(EventPool::native(*event), handle);
+    return event;
+  }
+  void wait(StreamKind stream, const std::shared_ptr<Event>& event) override {
+    if (!event) return;
+    require_no_capture(stream, "a wait for an event");
+    runtime::wait_event(use(stream).handle.get(), EventPool::native(*event));
+  }
+  void synchronize(StreamKind stream) override {
+    require_no_capture(stream, "waiting for the stream");
+    runtime::synchronize_stream(use(stream).handle.get());
+  }
+  [[nodiscard]] NativeStream native_stream(StreamKind stream) override {
+    if (runtime::name.empty()) return {};
+    return {runtime::name, use(stream).handle.get(), gpu_};
+  }
+
+  [[nodiscard]] std::shared_ptr<void> allocate_host(std::int64_t bytes) override {
+    runtime::use_gpu(gpu_);
+    const std::int64_t size = std::max<std::int64_t>(1, bytes);
+    std::shared_ptr<void> memory = runtime::allocate_pinned(size);
+    std::memset(memory.get(), 0, static_cast<std::size_t>(size));
+    return memory;
+  }
+  [[nodiscard]] std::optional<std::string> uncapturable() const override {
+    if (graphs_) return std::nullopt;
+    return "the device's option 'graph' is false";
+  }
+  [[nodiscard]] std::unique_ptr<StepGraph> capture(const std::function<void()>& enqueue) override {
+    if (const auto reason = uncapturable()) throw RuntimeError("work cannot be captured: " + *reason);
+    require_no_capture(StreamKind::compute, "a capture");
+    return capture_step(gpu_, use(StreamKind::compute).handle, current_step_, enqueue);
+  }
+
+ private:
+  struct OwnStream {
+    std::shared_ptr<void> handle;
+    Staging staging;
+  };
+  /// Makes the GPU current on the calling thread. \return the stream of that kind.
+  OwnStream& use(StreamKind stream) {
+    runtime::use_gpu(gpu_);
+    return streams_[static_cast<std::size_t>(stream)];
+  }
+  [[nodiscard]] PreparedKernel make(const OpInstance& instance) const {
+    runtime::use_gpu(gpu_);
+    try {
+      return kernels_->prepare(instance);
+    } catch (const RuntimeError& error) {
+      throw RuntimeError(label(instance) + error.what());
+    }
+  }
+  /// \throws RuntimeError if `stream` is being captured. `what` names the operation that a capture forbids.
+  void require_no_capture(StreamKind stream, const char* what) const {
+    // Only the compute stream is captured. Other threads use the other streams.
+    if (stream != StreamKind::compute || !current_step_->captures()) return;
+    throw RuntimeError(std::string(what) + " cannot be part of a graph");
+  }
+
+  int gpu_;
+  bool graphs_;
+  runtime::GpuProperties properties_;
+  std::unique_ptr<const CudaEnvironment> environment_;
+  std::unique_ptr<const KernelSelector> kernels_;
+  std::int64_t memory_bytes_ = 0;
+  std::array<OwnStream, 3> streams_;
+  std::shared_ptr<EventPool> events_ = std::make_shared<EventPool>();
+  std::shared_ptr<CurrentStep> current_step_;
+};
+
 }  // namespace
-
-CudaDevice::CudaDevice(const DeviceRequest& request, int gpu, int sharing, std::int64_t reserve, bool graphs)
-    : gpu_(gpu), graphs_(graphs), properties_(runtime::gpu_properties(gpu)) {
-  if (properties_.major < 8) {
-    throw ConfigurationError("the cuda device's kernels are for compute capability 8.0 and above; " + properties_.name +
-                             " has " + std::to_string(properties_.major) + "." + std::to_string(properties_.minor));
-  }
-  if (request.kernels == nullptr) throw VerificationError("the cuda device is made without the kernels of the run");
-  runtime::use_gpu(gpu);
-  connect_peers(gpu);
-  // Load everything that takes memory before the plan reads how much is free.
-  runtime::load_kernels(kernels_of_files());
-  current_step_ = std::make_shared<CurrentStep>();
-  const GpuDescription description = {.ordinal = gpu,
-                                      .major = properties_.major,
-                                      .minor = properties_.minor,
-                                      .multiprocessors = properties_.multiprocessors,
-                                      .shared_bytes_per_block = properties_.shared_bytes_per_block,
-                                      .step_values = current_step_->address()};
-  environment_ = std::make_unique<CudaEnvironment>(description, make_matrix_library(properties_.major));
-  kernels_ = std::make_unique<KernelSelector>("the cuda device", *request.kernels, *environment_);
-  for (const StreamKind kind : {StreamKind::compute, StreamKind::communication, StreamKind::transfer}) {
-    // Other ranks wait for communication, so its stream has priority.
-    streams_[static_cast<std::size_t>(kind)].handle = runtime::create_stream(kind == StreamKind::communication);
-  }
-  memory_bytes_ = plannable_bytes(memory_at_start(gpu), sharing, reserve);
-}
-
-CudaDevice::OwnStream& CudaDevice::use(StreamKind stream) {
-  runtime::use_gpu(gpu_);
-  return streams_[static_cast<std::size_t>(stream)];
-}
-
-std::string CudaDevice::description() const {
-  return properties_.name + ", compute capability " + std::to_string(properties_.major) + "." +
-         std::to_string(properties_.minor) + ", " + std::to_string(properties_.multiprocessors) + " multiprocessors, " +
-         in_gib(properties_.memory_bytes);
-}
-
-std::optional<std::string> CudaDevice::unsupported(const OpInstance& instance) const {
-  return kernels_->unsupported(instance);
-}
-
-std::optional<KernelChoice> CudaDevice::kernel_choice(const OpInstance& instance) const {
-  return kernels_->choice(instance);
-}
-
-PreparedKernel CudaDevice::make(const OpInstance& instance) const {
-  runtime::use_gpu(gpu_);
-  try {
-    return kernels_->prepare(instance);
-  } catch (const RuntimeError& error) {
-    throw RuntimeError(label(instance) + error.what());
-  }
-}
-
-std::int64_t CudaDevice::workspace_bytes(const OpInstance& instance) const { return make(instance).workspace_bytes; }
-
-std::unique_ptr<Kernel> CudaDevice::prepare(const OpInstance& instance) {
-  return std::make_unique<CudaKernel>(gpu_, use(StreamKind::compute).handle, current_step_, make(instance).launch,
-                                      label(instance));
-}
-
-std::shared_ptr<void> CudaDevice::allocate(std::int64_t bytes) {
-  runtime::use_gpu(gpu_);
-  return runtime::allocate(bytes);
-}
-
-void CudaDevice::copy_from_host(StreamKind stream, void* device, const void* host, std::int64_t bytes) {
-  OwnStream& own = use(stream);
-  if (runtime::is_pinned(host)) return runtime::copy(own.handle.get(), device, host, bytes);
-  require_no_capture(stream, "a copy from host memory that is not pinned");
-  own.staging.copy_from_host(own.handle.get(), device, host, bytes);
-}
-
-void CudaDevice::copy_to_host(StreamKind stream, void* host, const void* device, std::int64_t bytes) {
-  require_no_capture(stream, "a copy to the host");
-  OwnStream& own = use(stream);
-  if (!runtime::is_pinned(host)) return own.staging.copy_to_host(own.handle.get(), host, device, bytes);
-  runtime::copy(own.handle.get(), host, device, bytes);
-  runtime::synchronize_stream(own.handle.get());
-}
-
-void CudaDevice::copy(StreamKind stream, void* destination, const void* source, std::int64_t bytes) {
-  runtime::copy(use(stream).handle.get(), destination, source, bytes);
-}
-
-void CudaDevice::copy_rows(StreamKind stream, void* destination, std::int64_t destination_pitch, const void* source,
-                           std::int64_t source_pitch, std::int64_t width, std::int64_t rows) {
-  runtime::copy_rows(use(stream).handle.get(), destination, destination_pitch, source, source_pitch, width, rows);
-}
-
-void CudaDevice::reduce(StreamKind stream, Reduction reduction, DType dtype, void* destination,
-                        std::span<const void* const> sources, std::int64_t elements) {
-  launch_reduce(use(stream).handle.get(), reduction, dtype, destination, sources, elements);
-}
-
-void CudaDevice::fill_zero(StreamKind stream, void* destination, std::int64_t bytes) {
-  runtime::fill_zero(use(stream).handle.get(), destination, bytes);
-}
-
-std::shared_ptr<Event> CudaDevice::record(StreamKind stream) {
-  require_no_capture(stream, "an event");
-  Stream handle = use(stream).handle.get();
-  std::shared_ptr<Event> event = events_->take();
-  runtime::record_event(EventPool::native(*event), handle);
-  return event;
-}
-
-void CudaDevice::wait(StreamKind stream, const std::shared_ptr<Event>& event) {
-  if (!event) return;
-  require_no_capture(stream, "a wait for an event");
-  runtime::wait_event(use(stream).handle.get(), EventPool::native(*event));
-}
-
-void CudaDevice::synchronize(StreamKind stream) {
-  require_no_capture(stream, "waiting for the stream");
-  runtime::synchronize_stream(use(stream).handle.get());
-}
-
-NativeStream CudaDevice::native_stream(StreamKind stream) {
-  if (runtime::name.empty()) return {};
-  return {runtime::name, use(stream).handle.get(), gpu_};
-}
-
-std::shared_ptr<void> CudaDevice::allocate_host(std::int64_t bytes) {
-  runtime::use_gpu(gpu_);
-  const std::int64_t size = std::max<std::int64_t>(1, bytes);
-  std::shared_ptr<void> memory = runtime::allocate_pinned(size);
-  std::memset(memory.get(), 0, static_cast<std::size_t>(size));
-  return memory;
-}
-
-std::optional<std::string> CudaDevice::uncapturable() const {
-  if (graphs_) return std::nullopt;
-  return "the device's option 'graph' is false";
-}
-
-std::unique_ptr<StepGraph> CudaDevice::capture(const std::function<void()>& enqueue) {
-  if (const auto reason = uncapturable()) throw RuntimeError("work cannot be captured: " + *reason);
-  require_no_capture(StreamKind::compute, "a capture");
-  return capture_step(gpu_, use(StreamKind::compute).handle, current_step_, enqueue);
-}
-
-void CudaDevice::require_no_capture(StreamKind stream, const char* what) const {
-  // Only the compute stream is captured. Other threads use the other streams.
-  if (stream != StreamKind::compute || !current_step_->captures()) return;
-  throw RuntimeError(std::string(what) + " cannot be part of a graph");
-}
 
 const OptionSchema& CudaDeviceFactory::options() const {
   static const OptionSchema kOptions = {

@@ -27,12 +27,12 @@ class CudaEnvironment final : public GpuEnvironment {
   std::unique_ptr<MatrixLibrary> matrices_;
 };
 
-/// Converts a kernel into the definition that is registered. Its real types are f32, bf16, f16 and f64. Its index type
-/// is i32.
-KernelDefinition kernel(devices::DeviceKernel<CudaEnvironment> kernel);
-
 // Converts operands and results of ops to the arguments of kernels.
 
+using devices::argument;
+using devices::kAbsent;
+using devices::Operand;
+using devices::Result;
 using kernels::bytes;
 using kernels::columns;
 using kernels::elements;
@@ -57,6 +57,19 @@ auto with_element(DType dtype, const Function& function) {
     default:
       throw VerificationError("the cuda device has no kernels of type " + std::string(to_string(dtype)));
   }
+}
+
+/// Registers a definition as a kernel of this device.
+void add(Registration& registration, KernelDefinition definition);
+
+/// Registers a kernel of this device. Real types are f32, bf16, f16 and f64. The index type is i32. `prepare`: as
+/// devices::definition_of() takes it.
+template <class Prepare>
+void add(Registration& registration, const devices::DeviceKernel& kernel, const Prepare& prepare) {
+  add(registration,
+      devices::definition_of<CudaEnvironment>(kernel, "the cuda device", prepare, [](DType type, const auto& function) {
+        return with_element(type, function);
+      }));
 }
 
 /// Converts the index map of a dim to the form that kernels take. The dim that grows with every micro-batch gets its

@@ -282,22 +282,16 @@ class WeightGradient {
   std::int64_t dw_ = 0;
 };
 
-template <class Op>
-PreparedKernel prepare(const OpInstance& op, const CudaEnvironment& environment) {
-  const auto prepared = std::make_shared<Op>(op, environment);
-  return {[prepared](const KernelArguments& arguments) { prepared->run(arguments); }, prepared->workspace_bytes()};
-}
-
 }  // namespace
 
 PreparedKernel prepare_column_convolution(const OpInstance& op, Pass pass, const CudaEnvironment& environment) {
   switch (pass) {
     case Pass::forward:
-      return prepare<Forward>(op, environment);
+      return devices::prepared<Forward>(op, environment);
     case Pass::input_gradient:
-      return prepare<InputGradient>(op, environment);
+      return devices::prepared<InputGradient>(op, environment);
     default:
-      return prepare<WeightGradient>(op, environment);
+      return devices::prepared<WeightGradient>(op, environment);
   }
 }
 

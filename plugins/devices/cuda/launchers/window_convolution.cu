@@ -251,17 +251,12 @@ class WindowConvolution {
   std::int64_t parts_at_ = 0;
 };
 
-template <class T>
-PreparedKernel prepare_type(const OpInstance& op, Pass pass, const CudaEnvironment& environment) {
-  const auto prepared = std::make_shared<WindowConvolution<T>>(op, pass, environment);
-  return {[prepared](const KernelArguments& arguments) { prepared->run(arguments); }, prepared->workspace_bytes()};
-}
-
 }  // namespace
 
 PreparedKernel prepare_window_convolution(const OpInstance& op, Pass pass, const CudaEnvironment& environment) {
-  if (op.operands[0].dtype == DType::bf16) return prepare_type<BFloat16>(op, pass, environment);
-  return prepare_type<Float16>(op, pass, environment);
+  const bool is_bf16 = op.operands[0].dtype == DType::bf16;
+  if (is_bf16) return devices::prepared<WindowConvolution<BFloat16>>(op, pass, environment);
+  return devices::prepared<WindowConvolution<Float16>>(op, pass, environment);
 }
 
 bool takes_window_convolution(const OpInstance& op, Pass pass) {

@@ -36,13 +36,8 @@ struct GateValue {
 
 namespace {
 
-template <class... Kinds>
-std::vector<std::string> names(ActivationList<Kinds...> /*activations*/) {
-  return {Kinds::kKind...};
-}
-
 std::optional<std::string> unsupported_activation(const OpInstance& op) {
-  return devices::unsupported_activation_kind(op, names(Activations{}));
+  return devices::unsupported_activation_kind(op, names_of(Activations{}));
 }
 
 template <class T, class Function, class First, class... Rest>
@@ -63,46 +58,36 @@ PreparedKernel with_types(const OpInstance& op, const Function& function) {
 
 }  // namespace
 
-PreparedKernel prepare_activation(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+PreparedKernel prepare_activation(const OpInstance& op) {
   return with_types(
       op, [&]<class T, class Kind>() -> PreparedKernel { return {map_operands<T, T>(op, Activation<Kind>{})}; });
 }
 
-PreparedKernel prepare_activation_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+PreparedKernel prepare_activation_gradient(const OpInstance& op) {
   return with_types(op, [&]<class T, class Kind>() -> PreparedKernel {
     return {map_operands<T, T, T>(op, ActivationGradient<Kind>{})};
   });
 }
 
-namespace {
-
-PreparedKernel prepare_gated_activation(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_types(op,
-                    [&]<class T, class Kind>() -> PreparedKernel { return {map_operands<T, T, T>(op, Gate<Kind>{})}; });
-}
-
-PreparedKernel prepare_gated_activation_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_types(op, [&]<class T, class Kind>() -> PreparedKernel {
-    return {[size = elements(op.results[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
-      const T* dy = in<T>(arguments, 0);
-      const T* gate = in<T>(arguments, 1);
-      const T* up = in<T>(arguments, 2);
-      // The first result may overwrite `up`, and the second one `dy` or `gate`.
-      launch_map(arguments.stream, size, accumulate, GateSlope<Kind>{}, out<T>(arguments, 0), dy, gate, up);
-      launch_map(arguments.stream, size, accumulate, GateValue<Kind>{}, out<T>(arguments, 1), dy, gate);
-    }};
-  });
-}
-
-}  // namespace
-
 void register_activation(Registration& registration) {
-  registration.add(kernel({"activation", "t", "t", prepare_activation, true, unsupported_activation}));
-  registration.add(
-      kernel({"activation_gradient", "tt", "t", prepare_activation_gradient, true, unsupported_activation}));
-  registration.add(kernel({"gated_activation", "tt", "t", prepare_gated_activation, true, unsupported_activation}));
-  registration.add(kernel(
-      {"gated_activation_gradient", "ttt", "tt", prepare_gated_activation_gradient, true, unsupported_activation}));
+  add(registration, {"activation", "t", "t", true, unsupported_activation}, prepare_activation);
+  add(registration, {"activation_gradient", "tt", "t", true, unsupported_activation}, prepare_activation_gradient);
+  add(registration, {"gated_activation", "tt", "t", true, unsupported_activation}, [](const OpInstance& op) {
+    return with_types(
+        op, [&]<class T, class Kind>() -> PreparedKernel { return {map_operands<T, T, T>(op, Gate<Kind>{})}; });
+  });
+  add(registration, {"gated_activation_gradient", "ttt", "tt", true, unsupported_activation}, [](const OpInstance& op) {
+    return with_types(op, [&]<class T, class Kind>() -> PreparedKernel {
+      return {[size = elements(op.results[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
+        const T* dy = in<T>(arguments, 0);
+        const T* gate = in<T>(arguments, 1);
+        const T* up = in<T>(arguments, 2);
+        // The first result may overwrite `up`, and the second one `dy` or `gate`.
+        launch_map(arguments.stream, size, accumulate, GateSlope<Kind>{}, out<T>(arguments, 0), dy, gate, up);
+        launch_map(arguments.stream, size, accumulate, GateValue<Kind>{}, out<T>(arguments, 1), dy, gate);
+      }};
+    });
+  });
 }
 
 }  // namespace strata::cuda

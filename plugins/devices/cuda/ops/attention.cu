@@ -100,40 +100,29 @@ std::optional<std::string> unsupported_attention(const OpInstance& op) {
   return std::nullopt;
 }
 
-PreparedKernel prepare_attention(const OpInstance& op, const CudaEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    return with_units<T>(op, environment, [&]<class Units>() -> PreparedKernel {
-      return {[plan = AttentionPlan(op, environment.step_values())](const KernelArguments& arguments) {
-        Units::forward(plan, arguments);
-      }};
-    });
+constexpr auto kAttentionGradient = []<class T>(const OpInstance& op,
+                                                const CudaEnvironment& environment) -> PreparedKernel {
+  return with_units<T>(op, environment, [&]<class Units>() -> PreparedKernel {
+    const AttentionPlan plan(op, environment.step_values());
+    const std::int64_t rows = plan.shape().rows();
+    WorkspacePlan workspace;
+    workspace.reserve(rows * static_cast<std::int64_t>(sizeof(QueryStatistic<Accumulate<T>>)));
+    const int rows_of_block = Units::query_gradient_rows();
+    const std::int64_t bias_sums_at = workspace.reserve(BiasGradient<T>::workspace_bytes(plan, rows_of_block));
+    return {[=](const KernelArguments& arguments) {
+              const GradientArguments<T> given(arguments, bias_sums_at);
+              const AttentionShape shape = plan.at(arguments);
+              Geometry geometry;
+              geometry.grid.x = blocks_for(rows, kRowsPerStatisticsBlock);
+              geometry.block.x = kStatisticsThreads;
+              launch(attention_statistics_kernel<T>, geometry, arguments.stream, shape, given.o, given.d_o,
+                     given.log_sum_exponential, given.statistics);
+              Units::gradient(plan, shape, given);
+              if (given.d_bias != nullptr) BiasGradient<T>::launch(plan, given, rows_of_block);
+            },
+            workspace.bytes()};
   });
-}
-
-PreparedKernel prepare_attention_gradient(const OpInstance& op, const CudaEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    return with_units<T>(op, environment, [&]<class Units>() -> PreparedKernel {
-      const AttentionPlan plan(op, environment.step_values());
-      const std::int64_t rows = plan.shape().rows();
-      WorkspacePlan workspace;
-      workspace.reserve(rows * static_cast<std::int64_t>(sizeof(QueryStatistic<Accumulate<T>>)));
-      const int rows_of_block = Units::query_gradient_rows();
-      const std::int64_t bias_sums_at = workspace.reserve(BiasGradient<T>::workspace_bytes(plan, rows_of_block));
-      return {[=](const KernelArguments& arguments) {
-                const GradientArguments<T> given(arguments, bias_sums_at);
-                const AttentionShape shape = plan.at(arguments);
-                Geometry geometry;
-                geometry.grid.x = blocks_for(rows, kRowsPerStatisticsBlock);
-                geometry.block.x = kStatisticsThreads;
-                launch(attention_statistics_kernel<T>, geometry, arguments.stream, shape, given.o, given.d_o,
-                       given.log_sum_exponential, given.statistics);
-                Units::gradient(plan, shape, given);
-                if (given.d_bias != nullptr) BiasGradient<T>::launch(plan, given, rows_of_block);
-              },
-              workspace.bytes()};
-    });
-  });
-}
+};
 
 }  // namespace
 
@@ -217,22 +206,20 @@ Geometry geometry_of_merge(const AttentionOutputShape& shape, int runs) {
           .block = {lanes, rows_of_block}};
 }
 
-PreparedKernel prepare_attention_merge(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    using V = Accumulate<T>;
-    return {[shape = shape_of_merge(op)](const KernelArguments& arguments) {
-      const V* o1 = in<V>(arguments, 0);
-      const V* o2 = in<V>(arguments, 2);
-      V* o = out<V>(arguments, 0);
-      const auto launch_with = [&]<int kWidth>() {
-        launch(attention_merge<V, kWidth>, geometry_of_merge(shape, shape.head_dim / kWidth), arguments.stream, shape,
-               o1, in<V>(arguments, 1), o2, in<V>(arguments, 3), o, out<V>(arguments, 1));
-      };
-      const bool packed = shape.head_dim % kPackedElements<V> == 0 && are_aligned(o1, o2, o);
-      packed ? launch_with.template operator()<kPackedElements<V>>() : launch_with.template operator()<1>();
-    }};
-  });
-}
+constexpr auto kAttentionMerge = []<class T>(const OpInstance& op) -> PreparedKernel {
+  using V = Accumulate<T>;
+  return {[shape = shape_of_merge(op)](const KernelArguments& arguments) {
+    const V* o1 = in<V>(arguments, 0);
+    const V* o2 = in<V>(arguments, 2);
+    V* o = out<V>(arguments, 0);
+    const auto launch_with = [&]<int kWidth>() {
+      launch(attention_merge<V, kWidth>, geometry_of_merge(shape, shape.head_dim / kWidth), arguments.stream, shape, o1,
+             in<V>(arguments, 1), o2, in<V>(arguments, 3), o, out<V>(arguments, 1));
+    };
+    const bool packed = shape.head_dim % kPackedElements<V> == 0 && are_aligned(o1, o2, o);
+    packed ? launch_with.template operator()<kPackedElements<V>>() : launch_with.template operator()<1>();
+  }};
+};
 
 }  // namespace
 
@@ -241,12 +228,20 @@ void register_attention(Registration& registration) {
   for (const bool bias : {false, true}) {
     for (const std::string documents : {"", "ii"}) {
       const std::string optional = (bias ? "t" : "") + documents;
-      registration.add(kernel({"attention", "ttt" + optional, "rf", prepare_attention, false, unsupported_attention}));
-      registration.add(kernel({"attention_gradient", "ttttft" + optional, bias ? "rrrr" : "rrr",
-                               prepare_attention_gradient, false, unsupported_attention}));
+      add(registration, {"attention", "ttt" + optional, "rf", false, unsupported_attention},
+          []<class T>(const OpInstance& op, const CudaEnvironment& environment) -> PreparedKernel {
+            return with_units<T>(op, environment, [&]<class Units>() -> PreparedKernel {
+              return {[plan = AttentionPlan(op, environment.step_values())](const KernelArguments& arguments) {
+                Units::forward(plan, arguments);
+              }};
+            });
+          });
+      add(registration,
+          {"attention_gradient", "ttttft" + optional, bias ? "rrrr" : "rrr", false, unsupported_attention},
+          kAttentionGradient);
     }
   }
-  registration.add(kernel({"attention_merge", "ffff", "ff", prepare_attention_merge}));
+  add(registration, {"attention_merge", "ffff", "ff"}, kAttentionMerge);
 }
 
 }  // namespace strata::cuda

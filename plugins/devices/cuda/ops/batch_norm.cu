@@ -2,7 +2,7 @@
 
 #include "device/cuda_kernel.hpp"
 #include "kernels/element_run.cuh"
-#include "language/launch.hpp"
+#include "launchers/call.hpp"
 
 namespace strata::cuda {
 
@@ -223,8 +223,9 @@ void with_run(const ChannelShape& shape, bool is_aligned, const Function& functi
 Geometry thread_of_elements(std::int64_t count) { return {{blocks_for(count, kChannelThreads)}, {kChannelThreads}}; }
 
 template <bool kVariance>
-PreparedKernel prepare_statistic(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+struct Statistic {
+  template <class T>
+  PreparedKernel operator()(const OpInstance& op) const {
     using V = Accumulate<T>;
     const Dim channels = kVariance ? op.operands.back().dims[0] : Dim(op.attributes.word("channels"));
     const ChannelShape shape = channel_shape(op.operands[0], channels);
@@ -241,84 +242,71 @@ PreparedKernel prepare_statistic(const OpInstance& op, const CudaEnvironment& /*
                      pieces_of(shape), part, sums, out<V>(arguments, 0), accumulate);
             },
             piece_bytes<V>(shape, 1)};
-  });
-}
+  }
+};
 
-PreparedKernel prepare_batch_normalize(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    using V = Accumulate<T>;
-    return {[shape = channel_shape(op.operands[0], op.operands[1].dims[0]),
-             epsilon = op.attributes.number("epsilon")](const KernelArguments& arguments) {
-      const ChannelValues<V> values{in<V>(arguments, 1), in<V>(arguments, 2), in<V>(arguments, 3), in<V>(arguments, 4),
-                                    epsilon};
-      const T* x = in<T>(arguments, 0);
-      T* y = out<T>(arguments, 0);
-      with_run<T>(shape, are_aligned(x, y), [&]<int kRun>() {
-        launch(normalize_channels<T, kRun>, blocks_of_pieces(shape), arguments.stream, shape, values, x, y);
-      });
-    }};
-  });
-}
+constexpr auto kBatchNormalize = []<class T>(const OpInstance& op) -> PreparedKernel {
+  using V = Accumulate<T>;
+  return {[shape = channel_shape(op.operands[0], op.operands[1].dims[0]),
+           epsilon = op.attributes.number("epsilon")](const KernelArguments& arguments) {
+    const ChannelValues<V> values{in<V>(arguments, 1), in<V>(arguments, 2), in<V>(arguments, 3), in<V>(arguments, 4),
+                                  epsilon};
+    const T* x = in<T>(arguments, 0);
+    T* y = out<T>(arguments, 0);
+    with_run<T>(shape, are_aligned(x, y), [&]<int kRun>() {
+      launch(normalize_channels<T, kRun>, blocks_of_pieces(shape), arguments.stream, shape, values, x, y);
+    });
+  }};
+};
 
-PreparedKernel prepare_batch_norm_sums(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    using V = Accumulate<T>;
-    const ChannelShape shape = channel_shape(op.operands[0], op.operands[2].dims[0]);
-    return {[shape, epsilon = op.attributes.number("epsilon"),
-             accumulate = op.accumulate](const KernelArguments& arguments) {
-              const ChannelValues<V> values{nullptr, nullptr, in<V>(arguments, 2), in<V>(arguments, 3), epsilon};
-              V* sums = workspace_at<V>(arguments, 0);
-              const T* dy = in<T>(arguments, 0);
-              const T* x = in<T>(arguments, 1);
-              with_run<T>(shape, are_aligned(dy, x), [&]<int kRun>() {
-                launch(sum_gradient_pieces<T, kRun>, blocks_of_pieces(shape), arguments.stream, shape, values.mean, dy,
-                       x, sums);
-              });
-              launch(store_gradient_sums<V>, thread_of_elements(shape.channels), arguments.stream, shape.channels,
-                     pieces_of(shape), values, sums, out<V>(arguments, 0), out<V>(arguments, 1), accumulate);
-            },
-            piece_bytes<V>(shape, 2)};
-  });
-}
+constexpr auto kBatchNormSums = []<class T>(const OpInstance& op) -> PreparedKernel {
+  using V = Accumulate<T>;
+  const ChannelShape shape = channel_shape(op.operands[0], op.operands[2].dims[0]);
+  return {
+      [shape, epsilon = op.attributes.number("epsilon"), accumulate = op.accumulate](const KernelArguments& arguments) {
+        const ChannelValues<V> values{nullptr, nullptr, in<V>(arguments, 2), in<V>(arguments, 3), epsilon};
+        V* sums = workspace_at<V>(arguments, 0);
+        const T* dy = in<T>(arguments, 0);
+        const T* x = in<T>(arguments, 1);
+        with_run<T>(shape, are_aligned(dy, x), [&]<int kRun>() {
+          launch(sum_gradient_pieces<T, kRun>, blocks_of_pieces(shape), arguments.stream, shape, values.mean, dy, x,
+                 sums);
+        });
+        launch(store_gradient_sums<V>, thread_of_elements(shape.channels), arguments.stream, shape.channels,
+               pieces_of(shape), values, sums, out<V>(arguments, 0), out<V>(arguments, 1), accumulate);
+      },
+      piece_bytes<V>(shape, 2)};
+};
 
-PreparedKernel prepare_batch_norm_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    using V = Accumulate<T>;
-    return {[shape = channel_shape(op.operands[0], op.operands[2].dims[0]), epsilon = op.attributes.number("epsilon"),
-             part = 1 / op.attributes.number("count"), accumulate = op.accumulate](const KernelArguments& arguments) {
-      const ChannelValues<V> values{in<V>(arguments, 2), nullptr, in<V>(arguments, 3), in<V>(arguments, 4), epsilon};
-      const T* dy = in<T>(arguments, 0);
-      const T* x = in<T>(arguments, 1);
-      T* dx = out<T>(arguments, 0);
-      with_run<T>(shape, are_aligned(dy, x, dx), [&]<int kRun>() {
-        launch(channel_input_gradient<T, kRun>, blocks_of_pieces(shape), arguments.stream, shape, values, part, dy, x,
-               in<V>(arguments, 5), in<V>(arguments, 6), dx, accumulate);
-      });
-    }};
-  });
-}
-
-PreparedKernel prepare_change(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    using V = Accumulate<T>;
-    return {[count = elements(op.results[0]), factor = op.attributes.number("factor"),
-             momentum = op.attributes.number("momentum"),
-             accumulate = op.accumulate](const KernelArguments& arguments) {
-      launch(statistic_change<V>, thread_of_elements(count), arguments.stream, count, factor, momentum,
-             in<V>(arguments, 0), in<V>(arguments, 1), out<V>(arguments, 0), accumulate);
-    }};
-  });
-}
+constexpr auto kBatchNormGradient = []<class T>(const OpInstance& op) -> PreparedKernel {
+  using V = Accumulate<T>;
+  return {[shape = channel_shape(op.operands[0], op.operands[2].dims[0]), epsilon = op.attributes.number("epsilon"),
+           part = 1 / op.attributes.number("count"), accumulate = op.accumulate](const KernelArguments& arguments) {
+    const ChannelValues<V> values{in<V>(arguments, 2), nullptr, in<V>(arguments, 3), in<V>(arguments, 4), epsilon};
+    const T* dy = in<T>(arguments, 0);
+    const T* x = in<T>(arguments, 1);
+    T* dx = out<T>(arguments, 0);
+    with_run<T>(shape, are_aligned(dy, x, dx), [&]<int kRun>() {
+      launch(channel_input_gradient<T, kRun>, blocks_of_pieces(shape), arguments.stream, shape, values, part, dy, x,
+             in<V>(arguments, 5), in<V>(arguments, 6), dx, accumulate);
+    });
+  }};
+};
 
 }  // namespace
 
 void register_batch_norm(Registration& registration) {
-  registration.add(kernel({"batch_mean", "t", "f", prepare_statistic<false>, true}));
-  registration.add(kernel({"batch_variance", "tf", "f", prepare_statistic<true>, true}));
-  registration.add(kernel({"batch_normalize", "tffff", "t", prepare_batch_normalize}));
-  registration.add(kernel({"batch_norm_sums", "ttff", "ff", prepare_batch_norm_sums, true}));
-  registration.add(kernel({"batch_norm_input_gradient", "ttfffff", "t", prepare_batch_norm_gradient, true}));
-  registration.add(kernel({"statistic_change", "ff", "f", prepare_change, true}));
+  add(registration, {"batch_mean", "t", "f", true}, Statistic<false>{});
+  add(registration, {"batch_variance", "tf", "f", true}, Statistic<true>{});
+  add(registration, {"batch_normalize", "tffff", "t"}, kBatchNormalize);
+  add(registration, {"batch_norm_sums", "ttff", "ff", true}, kBatchNormSums);
+  add(registration, {"batch_norm_input_gradient", "ttfffff", "t", true}, kBatchNormGradient);
+  add(registration, {"statistic_change", "ff", "f", true}, []<class T>(const OpInstance& op) {
+    using V = Accumulate<T>;
+    const std::int64_t count = elements(op.results[0]);
+    return call(statistic_change<V>, thread_of_elements(count), count, op.attributes.number("factor"),
+                op.attributes.number("momentum"), Operand<V>{0}, Operand<V>{1}, Result<V>{0}, op.accumulate);
+  });
 }
 
 }  // namespace strata::cuda

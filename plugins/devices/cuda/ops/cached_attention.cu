@@ -186,30 +186,27 @@ std::optional<std::string> unsupported_cached_attention(const OpInstance& op) {
   return "computes " + std::to_string(rows) + " new positions at once; accepted: at most " + std::to_string(kMostRows);
 }
 
-PreparedKernel prepare_cached_attention(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[shape = cached_shape(op)](const KernelArguments& arguments) {
-      const auto* where = in<std::int32_t>(arguments, 3);
-      const auto rows = static_cast<unsigned>(shape.rows);
-      const unsigned blocks = blocks_for(std::int64_t{shape.kv_heads} * shape.head_dim, kCachedThreads);
-      T* k_cache = out<T>(arguments, 1);
-      T* v_cache = out<T>(arguments, 2);
-      launch(keep_rows<T>, {.grid = {blocks, rows}, .block = {kCachedThreads}}, arguments.stream, shape, where,
-             in<T>(arguments, 1), in<T>(arguments, 2), k_cache, v_cache);
-      launch(cached_attention_rows<T>, {.grid = {rows, static_cast<unsigned>(shape.heads)}, .block = {kCachedThreads}},
-             arguments.stream, shape, where, in<T>(arguments, 0), static_cast<const T*>(k_cache),
-             static_cast<const T*>(v_cache), shape.distances == 0 ? nullptr : in<T>(arguments, kCachedBias),
-             out<T>(arguments, 0));
-    }};
-  });
-}
+constexpr auto kCachedAttention = []<class T>(const OpInstance& op) -> PreparedKernel {
+  return {[shape = cached_shape(op)](const KernelArguments& arguments) {
+    const auto* where = in<std::int32_t>(arguments, 3);
+    const auto rows = static_cast<unsigned>(shape.rows);
+    const unsigned blocks = blocks_for(std::int64_t{shape.kv_heads} * shape.head_dim, kCachedThreads);
+    T* k_cache = out<T>(arguments, 1);
+    T* v_cache = out<T>(arguments, 2);
+    launch(keep_rows<T>, {.grid = {blocks, rows}, .block = {kCachedThreads}}, arguments.stream, shape, where,
+           in<T>(arguments, 1), in<T>(arguments, 2), k_cache, v_cache);
+    launch(cached_attention_rows<T>, {.grid = {rows, static_cast<unsigned>(shape.heads)}, .block = {kCachedThreads}},
+           arguments.stream, shape, where, in<T>(arguments, 0), static_cast<const T*>(k_cache),
+           static_cast<const T*>(v_cache), shape.distances == 0 ? nullptr : in<T>(arguments, kCachedBias),
+           out<T>(arguments, 0));
+  }};
+};
 
 }  // namespace
 
 void register_cached_attention(Registration& registration) {
   for (const char* operands : {"ttti", "tttit"}) {
-    registration.add(
-        kernel({"cached_attention", operands, "ttt", prepare_cached_attention, false, unsupported_cached_attention}));
+    add(registration, {"cached_attention", operands, "ttt", false, unsupported_cached_attention}, kCachedAttention);
   }
 }
 

@@ -24,7 +24,7 @@ std::optional<std::string> unsupported_convolution(const OpInstance& op) {
 
 template <Pass pass>
 void add_pass(Registration& registration, const std::string& op) {
-  registration.add(kernel({op, "tt", "r", prepare<pass>, true, unsupported_convolution}));
+  add(registration, {op, "tt", "r", true, unsupported_convolution}, prepare<pass>);
 }
 
 }  // namespace

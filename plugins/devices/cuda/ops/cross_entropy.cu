@@ -4,7 +4,7 @@
 #include "kernels/element_run.cuh"
 #include "language/index_map.hpp"
 #include "language/language.hpp"
-#include "language/launch.hpp"
+#include "launchers/call.hpp"
 
 namespace strata::cuda {
 
@@ -225,36 +225,6 @@ Geometry threads_of_rows(std::int64_t rows) {
 
 constexpr Geometry kOneBlock = {.grid = {}, .block = {kTotalThreads}};
 
-PreparedKernel prepare_row_max(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const std::int64_t width = columns(op.operands[0]);
-    return {[=, geometry = blocks_of_rows<T>(rows(op.operands[0]), width)](const KernelArguments& arguments) {
-      launch(row_max<T>, geometry, arguments.stream, width, in<T>(arguments, 0), out<Accumulate<T>>(arguments, 0));
-    }};
-  });
-}
-
-PreparedKernel prepare_sum_exponentials(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    using V = Accumulate<T>;
-    const std::int64_t width = columns(op.operands[0]);
-    return {[=, geometry = blocks_of_rows<T>(rows(op.operands[0]), width)](const KernelArguments& arguments) {
-      launch(sum_exponentials<T>, geometry, arguments.stream, width, in<T>(arguments, 0), in<V>(arguments, 1),
-             out<V>(arguments, 0));
-    }};
-  });
-}
-
-PreparedKernel prepare_log_sum_exponential(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    using V = Accumulate<T>;
-    return {[size = elements(op.results[0])](const KernelArguments& arguments) {
-      launch(log_sum_exponential<V>, threads_of_rows(size), arguments.stream, size, in<V>(arguments, 0),
-             in<V>(arguments, 1), out<V>(arguments, 0));
-    }};
-  });
-}
-
 LabelParts label_parts(const OpInstance& op) {
   if (!op.attributes.has("label_smoothing")) return {1, 0};
   const double smoothing = op.attributes.number("label_smoothing");
@@ -262,68 +232,50 @@ LabelParts label_parts(const OpInstance& op) {
   return {1 - smoothing, smoothing / width};
 }
 
-PreparedKernel prepare_pick(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const std::int64_t height = rows(op.operands[0]);
-    const std::int64_t width = columns(op.operands[0]);
-    return {[=, vocabulary = dim_index_map(op, op.operands[0].dims.back()),
-             parts = label_parts(op)](const KernelArguments& arguments) {
-      launch(pick<T>, threads_of_rows(height), arguments.stream, height, width, vocabulary, parts, in<T>(arguments, 0),
-             in<std::int32_t>(arguments, 1), out<Accumulate<T>>(arguments, 0));
-    }};
-  });
-}
-
-PreparedKernel prepare_cross_entropy_sum(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    using V = Accumulate<T>;
-    return {[size = elements(op.operands[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
-      launch(cross_entropy_sum<V>, kOneBlock, arguments.stream, size, in<V>(arguments, 0), in<V>(arguments, 1),
-             in<std::int32_t>(arguments, 2), out<double>(arguments, 0), accumulate);
-    }};
-  });
-}
-
-PreparedKernel prepare_count_targets(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return {[size = elements(op.operands[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
-    launch(count_targets, kOneBlock, arguments.stream, size, in<std::int32_t>(arguments, 0), out<double>(arguments, 0),
-           accumulate);
-  }};
-}
-
-PreparedKernel prepare_count_correct(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const std::int64_t width = columns(op.operands[0]);
-    return {[=, height = rows(op.operands[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
-      launch(count_correct<T>, kOneBlock, arguments.stream, height, width, in<T>(arguments, 0),
-             in<std::int32_t>(arguments, 1), out<double>(arguments, 0), accumulate);
-    }};
-  });
-}
-
-PreparedKernel prepare_cross_entropy_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const std::int64_t width = columns(op.operands[0]);
-    return {[=, geometry = blocks_of_rows<T>(rows(op.operands[0]), width),
-             vocabulary = dim_index_map(op, op.operands[0].dims.back()),
-             parts = label_parts(op)](const KernelArguments& arguments) {
-      launch(cross_entropy_gradient<T>, geometry, arguments.stream, width, vocabulary, parts, in<T>(arguments, 0),
-             in<Accumulate<T>>(arguments, 1), in<std::int32_t>(arguments, 2), out<T>(arguments, 0));
-    }};
-  });
-}
-
 }  // namespace
 
 void register_cross_entropy(Registration& registration) {
-  registration.add(kernel({"row_max", "t", "f", prepare_row_max}));
-  registration.add(kernel({"sum_exponentials", "tf", "f", prepare_sum_exponentials}));
-  registration.add(kernel({"log_sum_exponential", "ff", "f", prepare_log_sum_exponential}));
-  registration.add(kernel({"pick", "ti", "f", prepare_pick}));
-  registration.add(kernel({"cross_entropy_sum", "ffi", "d", prepare_cross_entropy_sum, true}));
-  registration.add(kernel({"count_targets", "i", "d", prepare_count_targets, true}));
-  registration.add(kernel({"count_correct", "ti", "d", prepare_count_correct, true}));
-  registration.add(kernel({"cross_entropy_gradient", "tfi", "t", prepare_cross_entropy_gradient}));
+  add(registration, {"row_max", "t", "f"}, []<class T>(const OpInstance& op) {
+    const std::int64_t width = columns(op.operands[0]);
+    return call(row_max<T>, blocks_of_rows<T>(rows(op.operands[0]), width), width, Operand<T>{0},
+                Result<Accumulate<T>>{0});
+  });
+  add(registration, {"sum_exponentials", "tf", "f"}, []<class T>(const OpInstance& op) {
+    using V = Accumulate<T>;
+    const std::int64_t width = columns(op.operands[0]);
+    return call(sum_exponentials<T>, blocks_of_rows<T>(rows(op.operands[0]), width), width, Operand<T>{0},
+                Operand<V>{1}, Result<V>{0});
+  });
+  add(registration, {"log_sum_exponential", "ff", "f"}, []<class T>(const OpInstance& op) {
+    using V = Accumulate<T>;
+    const std::int64_t size = elements(op.results[0]);
+    return call(log_sum_exponential<V>, threads_of_rows(size), size, Operand<V>{0}, Operand<V>{1}, Result<V>{0});
+  });
+  add(registration, {"pick", "ti", "f"}, []<class T>(const OpInstance& op) {
+    const std::int64_t height = rows(op.operands[0]);
+    return call(pick<T>, threads_of_rows(height), height, columns(op.operands[0]),
+                dim_index_map(op, op.operands[0].dims.back()), label_parts(op), Operand<T>{0}, Operand<std::int32_t>{1},
+                Result<Accumulate<T>>{0});
+  });
+  add(registration, {"cross_entropy_sum", "ffi", "d", true}, []<class T>(const OpInstance& op) {
+    using V = Accumulate<T>;
+    return call(cross_entropy_sum<V>, kOneBlock, elements(op.operands[0]), Operand<V>{0}, Operand<V>{1},
+                Operand<std::int32_t>{2}, Result<double>{0}, op.accumulate);
+  });
+  add(registration, {"count_targets", "i", "d", true}, [](const OpInstance& op) {
+    return call(count_targets, kOneBlock, elements(op.operands[0]), Operand<std::int32_t>{0}, Result<double>{0},
+                op.accumulate);
+  });
+  add(registration, {"count_correct", "ti", "d", true}, []<class T>(const OpInstance& op) {
+    return call(count_correct<T>, kOneBlock, rows(op.operands[0]), columns(op.operands[0]), Operand<T>{0},
+                Operand<std::int32_t>{1}, Result<double>{0}, op.accumulate);
+  });
+  add(registration, {"cross_entropy_gradient", "tfi", "t"}, []<class T>(const OpInstance& op) {
+    const std::int64_t width = columns(op.operands[0]);
+    return call(cross_entropy_gradient<T>, blocks_of_rows<T>(rows(op.operands[0]), width), width,
+                dim_index_map(op, op.operands[0].dims.back()), label_parts(op), Operand<T>{0},
+                Operand<Accumulate<T>>{1}, Operand<std::int32_t>{2}, Result<T>{0});
+  });
 }
 
 }  // namespace strata::cuda

@@ -207,8 +207,8 @@ bool keeps_runs(const GlobalElements& elements, std::int64_t micro_batch, std::i
          });
 }
 
-template <class T>
-PreparedKernel prepare_dropout_of(const OpInstance& op, const CudaEnvironment& environment) {
+/// Prepares dropout and dropout_add. The residual is the second operand of dropout_add.
+constexpr auto kDropout = []<class T>(const OpInstance& op, const CudaEnvironment& environment) -> PreparedKernel {
   using A = Accumulate<T>;
   const GlobalElements global = elements_of(merged_dims(op));
   const std::int64_t micro_batch = micro_batch_elements(op);
@@ -230,7 +230,7 @@ PreparedKernel prepare_dropout_of(const OpInstance& op, const CudaEnvironment& e
     launch(dropout<T>, {{blocks_for(size, of_block)}, {kDropoutThreads}}, arguments.stream, mask, of_launch, addends,
            size, packed, x, y);
   }};
-}
+};
 
 std::optional<std::string> unsupported_dropout(const OpInstance& op) {
   if (auto reason = unsupported_index_maps(op, op.results[0].dims)) return reason;
@@ -240,16 +240,11 @@ std::optional<std::string> unsupported_dropout(const OpInstance& op) {
          std::to_string(GlobalElements::kMaxDims);
 }
 
-/// Prepares dropout and dropout_add. The residual is the second operand of dropout_add.
-PreparedKernel prepare_dropout(const OpInstance& op, const CudaEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_dropout_of<T>(op, environment); });
-}
-
 }  // namespace
 
 void register_dropout(Registration& registration) {
-  registration.add(kernel({"dropout", "t", "t", prepare_dropout, true, unsupported_dropout}));
-  registration.add(kernel({"dropout_add", "tt", "t", prepare_dropout, true, unsupported_dropout}));
+  add(registration, {"dropout", "t", "t", true, unsupported_dropout}, kDropout);
+  add(registration, {"dropout_add", "tt", "t", true, unsupported_dropout}, kDropout);
 }
 
 }  // namespace strata::cuda

@@ -5,6 +5,7 @@
 #include "kernels/element_run.cuh"
 #include "kernels/strided_index.cuh"
 #include "language/language.hpp"
+#include "launchers/call.hpp"
 #include "launchers/map_elements.hpp"
 #include "launchers/reduce_sources.hpp"
 #include "shared/broadcast.hpp"
@@ -121,6 +122,8 @@ __global__ void __launch_bounds__(kBroadcastThreads)
 
 namespace {
 
+Geometry threads_of(std::int64_t size) { return {{blocks_for(size, kBroadcastThreads)}, {kBroadcastThreads}}; }
+
 template <class Operation, class T>
 PreparedKernel prepare_broadcast(const OpInstance& op) {
   constexpr std::int64_t kRun = kRunLength<T>;
@@ -144,12 +147,10 @@ std::optional<std::string> unsupported_broadcast(const OpInstance& op) {
 
 /// z (+)= operation(x, y), where y may lack dims of x.
 template <class Operation>
-PreparedKernel prepare_repeated(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    if (op.operands[0].dims != op.operands[1].dims) return prepare_broadcast<Operation, T>(op);
-    return {map_operands<T, T, T>(op, Operation{})};
-  });
-}
+constexpr auto kRepeated = []<class T>(const OpInstance& op) -> PreparedKernel {
+  if (op.operands[0].dims != op.operands[1].dims) return prepare_broadcast<Operation, T>(op);
+  return {map_operands<T, T, T>(op, Operation{})};
+};
 
 std::optional<std::string> unsupported_sum(const OpInstance& op) {
   const std::size_t sources = op.operands.size() + (op.accumulate ? 1 : 0);
@@ -157,7 +158,7 @@ std::optional<std::string> unsupported_sum(const OpInstance& op) {
   return "adds up to " + std::to_string(kMaxReducedSources) + " tensors, found " + std::to_string(sources);
 }
 
-PreparedKernel prepare_sum(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+PreparedKernel prepare_sum(const OpInstance& op) {
   return {[size = elements(op.results[0]), dtype = op.results[0].dtype,
            accumulate = op.accumulate](const KernelArguments& arguments) {
     std::array<const void*, kMaxReducedSources> sources{};
@@ -168,35 +169,8 @@ PreparedKernel prepare_sum(const OpInstance& op, const CudaEnvironment& /*enviro
   }};
 }
 
-PreparedKernel prepare_scale_gradient(const OpInstance& op, const CudaEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {map_operands<T, T>(op, ScaleByLossScale{environment.step_values()})};
-  });
-}
-
-PreparedKernel prepare_normalize(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const StridedIndex place = part_index(devices::broadcast_shape(op.operands[0], op.operands[1]));
-    return {[=, size = elements(op.results[0]),
-             epsilon = op.attributes.number("epsilon")](const KernelArguments& arguments) {
-      launch(normalize<T>, {{blocks_for(size, kBroadcastThreads)}, {kBroadcastThreads}}, arguments.stream, place, size,
-             epsilon, in<T>(arguments, 0), in<Accumulate<T>>(arguments, 1), out<T>(arguments, 0));
-    }};
-  });
-}
-
 std::optional<std::string> unsupported_repeat(const OpInstance& op) {
   return devices::unsupported_broadcast(op.results[0], op.operands[0]);
-}
-
-PreparedKernel prepare_repeat(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.results[0].dtype, [&]<class T>() -> PreparedKernel {
-    const StridedIndex place = part_index(devices::broadcast_shape(op.results[0], op.operands[0]));
-    return {[=, size = elements(op.results[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
-      launch(repeat<T>, {{blocks_for(size, kBroadcastThreads)}, {kBroadcastThreads}}, arguments.stream, place, size,
-             accumulate, in<Accumulate<T>>(arguments, 0), out<T>(arguments, 0));
-    }};
-  });
 }
 
 /// y (+)= x, rounded to nearest once.
@@ -208,20 +182,6 @@ PreparedKernel prepare_conversion(const OpInstance& op, bool accumulate) {
       }};
     });
   });
-}
-
-PreparedKernel prepare_cast(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return prepare_conversion(op, op.accumulate);
-}
-
-PreparedKernel prepare_accumulate(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return prepare_conversion(op, true);
-}
-
-PreparedKernel prepare_fill_zero(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return {[size = bytes(op.results[0])](const KernelArguments& arguments) {
-    runtime::fill_zero(arguments.stream, arguments.results[0], size);
-  }};
 }
 
 }  // namespace
@@ -271,29 +231,43 @@ Weights weights_of(const OpInstance& op) {
   return weights;
 }
 
-PreparedKernel prepare_weighted_sum(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  const Weights weights = weights_of(op);
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    if (op.operands.size() == 2) return {map_operands<T, T, T>(op, WeightedSum{weights})};
-    if (op.operands.size() == 3) return {map_operands<T, T, T, T>(op, WeightedSum{weights})};
-    return with_element(op.results[0].dtype,
-                        [&]<class To>() -> PreparedKernel { return {map_operands<To, T>(op, WeightedSum{weights})}; });
-  });
-}
-
 }  // namespace
 
 void register_elementwise(Registration& registration) {
-  registration.add(kernel({"multiply", "tt", "t", prepare_repeated<Multiply>, true, unsupported_broadcast}));
-  registration.add(kernel({"add", "tt", "t", prepare_repeated<Add>, true, unsupported_broadcast}));
-  registration.add(kernel({"sum", "t*", "t", prepare_sum, true, unsupported_sum}));
-  registration.add(kernel({"scale_gradient", "t", "t", prepare_scale_gradient, true}));
-  registration.add(kernel({"normalize", "tf", "t", prepare_normalize, false, unsupported_broadcast}));
-  registration.add(kernel({"repeat", "f", "f", prepare_repeat, true, unsupported_repeat}));
-  registration.add(kernel({"cast", "r", "r", prepare_cast, true}));
-  registration.add(kernel({ops::kAccumulate, "s", "s", prepare_accumulate}));
-  registration.add(kernel({ops::kFillZero, "", "s", prepare_fill_zero}));
-  registration.add(kernel({ops::kWeightedSum, "s*", "s", prepare_weighted_sum, true, unsupported_weighted_sum}));
+  add(registration, {"multiply", "tt", "t", true, unsupported_broadcast}, kRepeated<Multiply>);
+  add(registration, {"add", "tt", "t", true, unsupported_broadcast}, kRepeated<Add>);
+  add(registration, {"sum", "t*", "t", true, unsupported_sum}, prepare_sum);
+  add(registration, {"scale_gradient", "t", "t", true},
+      []<class T>(const OpInstance& op, const CudaEnvironment& environment) -> PreparedKernel {
+        return {map_operands<T, T>(op, ScaleByLossScale{environment.step_values()})};
+      });
+  add(registration, {"normalize", "tf", "t", false, unsupported_broadcast}, []<class T>(const OpInstance& op) {
+    const std::int64_t size = elements(op.results[0]);
+    return call(normalize<T>, threads_of(size), part_index(devices::broadcast_shape(op.operands[0], op.operands[1])),
+                size, op.attributes.number("epsilon"), Operand<T>{0}, Operand<Accumulate<T>>{1}, Result<T>{0});
+  });
+  add(registration, {"repeat", "f", "f", true, unsupported_repeat}, []<class T>(const OpInstance& op) {
+    const std::int64_t size = elements(op.results[0]);
+    return call(repeat<T>, threads_of(size), part_index(devices::broadcast_shape(op.results[0], op.operands[0])), size,
+                op.accumulate, Operand<Accumulate<T>>{0}, Result<T>{0});
+  });
+  add(registration, {"cast", "r", "r", true},
+      [](const OpInstance& op) { return prepare_conversion(op, op.accumulate); });
+  add(registration, {ops::kAccumulate, "s", "s"}, [](const OpInstance& op) { return prepare_conversion(op, true); });
+  add(registration, {ops::kFillZero, "", "s"}, [](const OpInstance& op) -> PreparedKernel {
+    return {[size = bytes(op.results[0])](const KernelArguments& arguments) {
+      runtime::fill_zero(arguments.stream, arguments.results[0], size);
+    }};
+  });
+  add(registration, {ops::kWeightedSum, "s*", "s", true, unsupported_weighted_sum},
+      []<class T>(const OpInstance& op) -> PreparedKernel {
+        const Weights weights = weights_of(op);
+        if (op.operands.size() == 2) return {map_operands<T, T, T>(op, WeightedSum{weights})};
+        if (op.operands.size() == 3) return {map_operands<T, T, T, T>(op, WeightedSum{weights})};
+        return with_element(op.results[0].dtype, [&]<class To>() -> PreparedKernel {
+          return {map_operands<To, T>(op, WeightedSum{weights})};
+        });
+      });
 }
 
 }  // namespace strata::cuda

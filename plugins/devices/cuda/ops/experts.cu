@@ -5,6 +5,7 @@
 #include "device/cuda_kernel.hpp"
 #include "kernels/expert_products.cuh"
 #include "language/launch.hpp"
+#include "ops/activation.hpp"
 
 /// \file
 /// Experts with sums in f32 (f64 for f64), and products in 16 bits by matrix units: the choices of tokens are sorted by
@@ -243,27 +244,22 @@ class ExpertsKernel {
   std::int64_t rows_ = 0;
 };
 
-template <class... Kinds>
-std::vector<std::string> names_of(ActivationList<Kinds...> /*kinds*/) {
-  return {Kinds::kKind...};
-}
-
 template <class T, class G>
 PreparedKernel prepare_types(const OpInstance& op, Pass pass) {
   const std::vector<std::string> kinds = names_of(ExpertActivations{});
   const auto kind = std::find(kinds.begin(), kinds.end(), op.attributes.word("kind")) - kinds.begin();
-  const ExpertsKernel<T, G> kernel(op, pass, static_cast<int>(kind));
-  return {[kernel](const KernelArguments& arguments) { kernel.run(arguments); }, kernel.workspace_bytes()};
+  return devices::prepared<ExpertsKernel<T, G>>(op, pass, static_cast<int>(kind));
 }
 
 template <Pass pass>
-PreparedKernel prepare_experts(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  const std::size_t x = pass == Pass::forward ? 0 : 1;
-  return with_element(op.operands[x].dtype, [&]<class T>() -> PreparedKernel {
+struct Experts {
+  template <class T>
+  PreparedKernel operator()(const OpInstance& op) const {
+    const std::size_t x = pass == Pass::forward ? 0 : 1;
     if (op.operands[x + 1].dtype == op.operands[x].dtype) return prepare_types<T, T>(op, pass);
     return prepare_types<T, Accumulate<T>>(op, pass);
-  });
-}
+  }
+};
 
 template <Pass pass>
 std::optional<std::string> unsupported_experts(const OpInstance& op) {
@@ -283,7 +279,7 @@ std::optional<std::string> unsupported_experts(const OpInstance& op) {
 template <Pass pass>
 void add_pass(Registration& registration, const std::string& op, const std::string& operands,
               const std::string& results) {
-  registration.add(kernel({op, operands, results, prepare_experts<pass>, true, unsupported_experts<pass>}));
+  add(registration, {op, operands, results, true, unsupported_experts<pass>}, Experts<pass>{});
 }
 
 }  // namespace

@@ -229,8 +229,7 @@ std::optional<std::string> unsupported_linear_bias(const OpInstance& op) {
 }
 
 PreparedKernel prepare_linear(const OpInstance& op, const CudaEnvironment& environment) {
-  const auto einsum = std::make_shared<Einsum>(op, environment.matrices());
-  return {[einsum](const KernelArguments& arguments) { einsum->run(arguments); }, einsum->workspace_bytes()};
+  return devices::prepared<Einsum>(op, environment.matrices());
 }
 
 // Products with GELU: one kernel if the library offers GELU as an epilogue, otherwise two kernels.
@@ -299,7 +298,7 @@ PreparedKernel prepare_linear_bias_activation(const OpInstance& op, const CudaEn
 
   FusedProduct fused;
   fused.first = prepare_linear(linear, environment);
-  fused.second = prepare_activation(activation, environment);
+  fused.second = prepare_activation(activation);
   const EinsumPlan plan = plan_of(op);
   fused.swapped = plan.swapped;
   if (devices::is_over_columns(plan, op.operands[2], op.results[0])) {
@@ -328,7 +327,7 @@ PreparedKernel prepare_linear_activation_gradient(const OpInstance& op, const Cu
 
   FusedProduct fused;
   fused.first = prepare_linear(linear, environment);
-  fused.second = prepare_activation_gradient(gradient, environment);
+  fused.second = prepare_activation_gradient(gradient);
   const EinsumPlan plan = plan_of(op);
   fused.swapped = plan.swapped;
   fused.product = product_with(MatrixEpilogue::dgelu, plan, op, environment.matrices());
@@ -349,13 +348,13 @@ PreparedKernel prepare_linear_activation_gradient(const OpInstance& op, const Cu
 }  // namespace
 
 void register_linear(Registration& registration) {
-  registration.add(kernel({"linear", "tt", "r", prepare_linear, true, unsupported_linear}));
-  registration.add(kernel({"linear_bias", "ttt", "r", prepare_linear, true, unsupported_linear_bias}));
+  add(registration, {"linear", "tt", "r", true, unsupported_linear}, prepare_linear);
+  add(registration, {"linear_bias", "ttt", "r", true, unsupported_linear_bias}, prepare_linear);
   // "Accumulates" is set so that unsupported_fusion() is asked about accumulating instances, which it refuses.
-  registration.add(kernel({"linear_bias_activation", "ttt", "t*", prepare_linear_bias_activation, true,
-                           unsupported_linear_bias_activation}));
-  registration.add(kernel({"linear_activation_gradient", "ttt", "t", prepare_linear_activation_gradient, true,
-                           unsupported_linear_activation_gradient}));
+  add(registration, {"linear_bias_activation", "ttt", "t*", true, unsupported_linear_bias_activation},
+      prepare_linear_bias_activation);
+  add(registration, {"linear_activation_gradient", "ttt", "t", true, unsupported_linear_activation_gradient},
+      prepare_linear_activation_gradient);
 }
 
 }  // namespace strata::cuda

@@ -1,6 +1,6 @@
 #include "device/cuda_kernel.hpp"
 #include "language/language.hpp"
-#include "language/launch.hpp"
+#include "launchers/call.hpp"
 
 namespace strata::cuda {
 
@@ -70,6 +70,8 @@ __global__ void __launch_bounds__(kPoolThreads)
 
 namespace {
 
+Geometry threads_of(std::int64_t count) { return {{blocks_for(count, kPoolThreads)}, {kPoolThreads}}; }
+
 PoolShape pool_shape(const OpInstance& op, const Shape& x, const Shape& y) {
   return {x[2],
           x[3],
@@ -80,31 +82,19 @@ PoolShape pool_shape(const OpInstance& op, const Shape& x, const Shape& y) {
           op.attributes.integer("padding")};
 }
 
-PreparedKernel prepare_max_pool(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[shape = pool_shape(op, op.operands[0].shape, op.results[0].shape),
-             count = elements(op.results[0])](const KernelArguments& arguments) {
-      launch(max_pool<T>, {{blocks_for(count, kPoolThreads)}, {kPoolThreads}}, arguments.stream, shape, count,
-             in<T>(arguments, 0), out<T>(arguments, 0));
-    }};
-  });
-}
-
-PreparedKernel prepare_max_pool_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[shape = pool_shape(op, op.operands[1].shape, op.operands[0].shape), count = elements(op.results[0]),
-             accumulate = op.accumulate](const KernelArguments& arguments) {
-      launch(max_pool_gradient<T>, {{blocks_for(count, kPoolThreads)}, {kPoolThreads}}, arguments.stream, shape, count,
-             in<T>(arguments, 0), in<T>(arguments, 1), out<T>(arguments, 0), accumulate);
-    }};
-  });
-}
-
 }  // namespace
 
 void register_max_pool(Registration& registration) {
-  registration.add(kernel({"max_pool", "t", "t", prepare_max_pool}));
-  registration.add(kernel({"max_pool_gradient", "tt", "t", prepare_max_pool_gradient, true}));
+  add(registration, {"max_pool", "t", "t"}, []<class T>(const OpInstance& op) {
+    const std::int64_t count = elements(op.results[0]);
+    return call(max_pool<T>, threads_of(count), pool_shape(op, op.operands[0].shape, op.results[0].shape), count,
+                Operand<T>{0}, Result<T>{0});
+  });
+  add(registration, {"max_pool_gradient", "tt", "t", true}, []<class T>(const OpInstance& op) {
+    const std::int64_t count = elements(op.results[0]);
+    return call(max_pool_gradient<T>, threads_of(count), pool_shape(op, op.operands[1].shape, op.operands[0].shape),
+                count, Operand<T>{0}, Operand<T>{1}, Result<T>{0}, op.accumulate);
+  });
 }
 
 }  // namespace strata::cuda

@@ -239,8 +239,9 @@ RowStatistics<const V*> statistics(const KernelArguments& arguments, std::size_t
 }
 
 template <bool kCentered>
-PreparedKernel prepare_norm(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+struct Norm {
+  template <class T>
+  PreparedKernel operator()(const OpInstance& op) const {
     using V = Accumulate<T>;
     const std::int64_t width = elements(op.operands[1]);
     const std::int64_t height = elements(op.operands[0]) / width;
@@ -256,12 +257,13 @@ PreparedKernel prepare_norm(const OpInstance& op, const CudaEnvironment& /*envir
                bias, y, results);
       });
     }};
-  });
-}
+  }
+};
 
 template <bool kCentered>
-PreparedKernel prepare_norm_input_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+struct NormInputGradient {
+  template <class T>
+  PreparedKernel operator()(const OpInstance& op) const {
     using V = Accumulate<T>;
     const std::int64_t width = elements(op.operands[2]);
     const std::int64_t height = elements(op.operands[0]) / width;
@@ -275,12 +277,13 @@ PreparedKernel prepare_norm_input_gradient(const OpInstance& op, const CudaEnvir
                gain, statistics<kCentered, V>(arguments, 3), dx, accumulate);
       });
     }};
-  });
-}
+  }
+};
 
 template <bool kCentered>
-PreparedKernel prepare_norm_parameter_gradient(const OpInstance& op, const CudaEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+struct NormParameterGradient {
+  template <class T>
+  PreparedKernel operator()(const OpInstance& op, const CudaEnvironment& environment) const {
     using V = Accumulate<T>;
     const std::int64_t width = elements(op.results[0]);
     const std::int64_t height = elements(op.operands[0]) / width;
@@ -307,19 +310,18 @@ PreparedKernel prepare_norm_parameter_gradient(const OpInstance& op, const CudaE
              accumulate);
     };
     return {launch_both, workspace.bytes()};
-  });
-}
+  }
+};
 
 }  // namespace
 
 void register_norm(Registration& registration) {
-  registration.add(kernel({"layer_norm", "tff", "tff", prepare_norm<true>}));
-  registration.add(kernel({"layer_norm_input_gradient", "ttfff", "t", prepare_norm_input_gradient<true>, true}));
-  registration.add(
-      kernel({"layer_norm_parameter_gradient", "ttff", "ff", prepare_norm_parameter_gradient<true>, true}));
-  registration.add(kernel({"rms_norm", "tf", "tf", prepare_norm<false>}));
-  registration.add(kernel({"rms_norm_input_gradient", "ttff", "t", prepare_norm_input_gradient<false>, true}));
-  registration.add(kernel({"rms_norm_parameter_gradient", "ttf", "f", prepare_norm_parameter_gradient<false>, true}));
+  add(registration, {"layer_norm", "tff", "tff"}, Norm<true>{});
+  add(registration, {"layer_norm_input_gradient", "ttfff", "t", true}, NormInputGradient<true>{});
+  add(registration, {"layer_norm_parameter_gradient", "ttff", "ff", true}, NormParameterGradient<true>{});
+  add(registration, {"rms_norm", "tf", "tf"}, Norm<false>{});
+  add(registration, {"rms_norm_input_gradient", "ttff", "t", true}, NormInputGradient<false>{});
+  add(registration, {"rms_norm_parameter_gradient", "ttf", "f", true}, NormParameterGradient<false>{});
 }
 
 }  // namespace strata::cuda

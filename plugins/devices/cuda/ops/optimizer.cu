@@ -4,7 +4,7 @@
 #include "kernels/element_run.cuh"
 #include "language/index_map.hpp"
 #include "language/language.hpp"
-#include "language/launch.hpp"
+#include "launchers/call.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/gpu_kernel.hpp"
 #include "strata/update_kernel.hpp"
@@ -118,13 +118,16 @@ struct SgdMomentum : Sgd<P> {
   }
 };
 
-template <class P>
-struct ScaledGradient {
+/// An update without states and values of the step.
+struct ConstantUpdate {
   static constexpr int kStates = 0;
 
-  explicit ScaledGradient(const OpInstance& /*op*/) {}
-
   __device__ __forceinline__ void begin(const StepValues& /*step*/) {}
+};
+
+template <class P>
+struct ScaledGradient : ConstantUpdate {
+  explicit ScaledGradient(const OpInstance& /*op*/) {}
 
   __device__ __forceinline__ P operator()(P /*parameter*/, P gradient, P /*weight_decay*/, P (&)[1]) const {
     return gradient;
@@ -132,14 +135,11 @@ struct ScaledGradient {
 };
 
 template <class P>
-struct RunningAverage {
-  static constexpr int kStates = 0;
+struct RunningAverage : ConstantUpdate {
   P micro_batches = 1;
 
   explicit RunningAverage(const OpInstance& op)
       : micro_batches(static_cast<P>(op.attributes.number("micro_batches"))) {}
-
-  __device__ __forceinline__ void begin(const StepValues& /*step*/) {}
 
   __device__ __forceinline__ P operator()(P average, P change, P /*weight_decay*/, P (&)[1]) const {
     return average + change / micro_batches;
@@ -147,13 +147,10 @@ struct RunningAverage {
 };
 
 template <class P>
-struct Sign {
-  static constexpr int kStates = 0;
+struct Sign : ConstantUpdate {
   P step = 0;
 
   explicit Sign(const OpInstance& op) : step(static_cast<P>(op.attributes.number("step"))) {}
-
-  __device__ __forceinline__ void begin(const StepValues& /*step*/) {}
 
   __device__ __forceinline__ P operator()(P value, P change, P /*weight_decay*/, P (&)[1]) const {
     return value + step * static_cast<P>((change > 0) - (change < 0));
@@ -162,7 +159,7 @@ struct Sign {
 
 /// Of the optimizer plugin `muon`. Returns an element of the direction.
 template <class P>
-struct MomentumDirection {
+struct MomentumDirection : ConstantUpdate {
   static constexpr int kStates = 1;
   P momentum = 0;
   /// Share of the gradient in the direction.
@@ -171,8 +168,6 @@ struct MomentumDirection {
   explicit MomentumDirection(const OpInstance& op)
       : momentum(static_cast<P>(op.attributes.number("momentum"))),
         look_ahead(op.attributes.flag("nesterov") ? 1 - momentum : 0) {}
-
-  __device__ __forceinline__ void begin(const StepValues& /*step*/) {}
 
   __device__ __forceinline__ P operator()(P /*parameter*/, P gradient, P /*weight_decay*/,
                                           P (&average)[kStates]) const {
@@ -353,31 +348,29 @@ PreparedKernel prepare_update(const OpInstance& op, const CudaEnvironment& envir
   });
 }
 
-PreparedKernel prepare_gradient_scale(const OpInstance& op, const CudaEnvironment& environment) {
-  const double empty = op.attributes.has("skips_empty") ? std::nan("") : 0.0;
-  return {
-      [clip = op.attributes.number("clip"), empty, step = environment.step_values()](const KernelArguments& arguments) {
-        launch(gradient_scale, {{1}, {kWarpSize}}, arguments.stream, clip, empty, step, in<double>(arguments, 0),
-               in<double>(arguments, 1), out<double>(arguments, 0), out<double>(arguments, 1));
-      }};
+template <template <class> class Update>
+void add_update(Registration& registration, const std::string& op) {
+  constexpr std::size_t kStates = Update<float>::kStates;
+  add(registration, {op, "rd", std::string(kStates + 1, 'r') + "*", false, unsupported_update<kStates>},
+      prepare_update<Update>);
 }
 
 }  // namespace
 
 void register_optimizer(Registration& registration) {
-  registration.add(kernel({ops::kGradientScale, "dd", "dd", prepare_gradient_scale}));
-  registration.add(kernel({"adamw_update", "rd", "rrr*", prepare_update<AdamW>, false, unsupported_update<2>}));
-  registration.add(kernel({"sgd_update", "rd", "r*", prepare_update<Sgd>, false, unsupported_update<0>}));
-  registration.add(
-      kernel({"sgd_momentum_update", "rd", "rr*", prepare_update<SgdMomentum>, false, unsupported_update<1>}));
-  registration.add(
-      kernel({"momentum_direction", "rd", "rr*", prepare_update<MomentumDirection>, false, unsupported_update<1>}));
-  registration.add(
-      kernel({"scaled_gradient", "rd", "r*", prepare_update<ScaledGradient>, false, unsupported_update<0>}));
-  registration.add(kernel({"lion_update", "rd", "rr*", prepare_update<Lion>, false, unsupported_update<1>}));
-  registration.add(
-      kernel({ops::kRunningAverageUpdate, "rd", "r*", prepare_update<RunningAverage>, false, unsupported_update<0>}));
-  registration.add(kernel({ops::kSignUpdate, "rd", "r*", prepare_update<Sign>, false, unsupported_update<0>}));
+  add(registration, {ops::kGradientScale, "dd", "dd"}, [](const OpInstance& op, const CudaEnvironment& environment) {
+    const double empty = op.attributes.has("skips_empty") ? std::nan("") : 0.0;
+    return call(gradient_scale, {{1}, {kWarpSize}}, op.attributes.number("clip"), empty, environment.step_values(),
+                Operand<double>{0}, Operand<double>{1}, Result<double>{0}, Result<double>{1});
+  });
+  add_update<AdamW>(registration, "adamw_update");
+  add_update<Sgd>(registration, "sgd_update");
+  add_update<SgdMomentum>(registration, "sgd_momentum_update");
+  add_update<MomentumDirection>(registration, "momentum_direction");
+  add_update<ScaledGradient>(registration, "scaled_gradient");
+  add_update<Lion>(registration, "lion_update");
+  add_update<RunningAverage>(registration, ops::kRunningAverageUpdate);
+  add_update<Sign>(registration, ops::kSignUpdate);
 }
 
 }  // namespace strata::cuda

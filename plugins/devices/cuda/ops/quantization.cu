@@ -219,8 +219,7 @@ QuantizedShape shape_of(const OpInstance& op) {
           runs.quantization.scales(runs.length)};
 }
 
-template <class T>
-PreparedKernel prepare_quantize(const OpInstance& op) {
+constexpr auto kQuantize = []<class T>(const OpInstance& op) -> PreparedKernel {
   const QuantizedShape shape = shape_of(op);
   const bool in_runs = shape.block % kQuantizeRun == 0 && (shape.runs == 1 || shape.length % kQuantizeRun == 0);
   return {[=](const KernelArguments& arguments) {
@@ -230,7 +229,7 @@ PreparedKernel prepare_quantize(const OpInstance& op) {
     launch(quantize_blocks<T>, {{blocks_for(shape.runs * shape.blocks_of_run, kQuantizeWarps)}, {kQuantizeThreads}},
            arguments.stream, shape, packed, x, integers, out<Accumulate<T>>(arguments, 1));
   }};
-}
+};
 
 template <class T, class A>
 PreparedKernel prepare_dequantize(const OpInstance& op) {
@@ -244,17 +243,6 @@ PreparedKernel prepare_dequantize(const OpInstance& op) {
     launch(dequantize_blocks<T, A>, {{blocks_for(shape.runs * shape.length, of_block)}, {kDequantizeThreads}},
            arguments.stream, shape, packed, accumulate, integers, in<A>(arguments, 1), y);
   }};
-}
-
-PreparedKernel prepare_quantize_blocks(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_quantize<T>(op); });
-}
-
-PreparedKernel prepare_dequantize_blocks(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.results[0].dtype, [&]<class T>() {
-    if (op.operands[1].dtype == DType::f64) return prepare_dequantize<T, double>(op);
-    return prepare_dequantize<T, float>(op);
-  });
 }
 
 }  // namespace
@@ -338,19 +326,20 @@ PreparedKernel prepare(const OpInstance& op) {
   }};
 }
 
-PreparedKernel prepare_dequantize_weight(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.results[0].dtype, [&]<class T>() {
-    if (op.operands[1].dtype == DType::f64) return prepare<T, double>(op);
-    return prepare<T, float>(op);
-  });
-}
-
 }  // namespace
 
 void register_quantization(Registration& registration) {
-  registration.add(kernel({"quantize_blocks", "r", "bf", prepare_quantize_blocks, false, QuantizedRuns::mismatch}));
-  registration.add(kernel({"dequantize_blocks", "bf", "r", prepare_dequantize_blocks, true, QuantizedRuns::mismatch}));
-  registration.add(kernel({kDequantizeWeight, "bf", "r", prepare_dequantize_weight, true, BlockedWeight::mismatch}));
+  add(registration, {"quantize_blocks", "r", "bf", false, QuantizedRuns::mismatch}, kQuantize);
+  add(registration, {"dequantize_blocks", "bf", "r", true, QuantizedRuns::mismatch},
+      []<class T>(const OpInstance& op) -> PreparedKernel {
+        if (op.operands[1].dtype == DType::f64) return prepare_dequantize<T, double>(op);
+        return prepare_dequantize<T, float>(op);
+      });
+  add(registration, {kDequantizeWeight, "bf", "r", true, BlockedWeight::mismatch},
+      []<class T>(const OpInstance& op) -> PreparedKernel {
+        if (op.operands[1].dtype == DType::f64) return prepare<T, double>(op);
+        return prepare<T, float>(op);
+      });
 }
 
 }  // namespace strata::cuda

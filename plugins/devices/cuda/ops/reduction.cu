@@ -6,7 +6,7 @@
 #include "device/runtime.hpp"
 #include "kernels/element_run.cuh"
 #include "kernels/strided_index.cuh"
-#include "language/launch.hpp"
+#include "launchers/call.hpp"
 #include "shared/broadcast.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/internal/group_runs.hpp"
@@ -313,19 +313,6 @@ std::optional<std::string> unsupported_reduce_sum(const OpInstance& op) {
   return devices::unsupported_broadcast(op.operands[0], op.results[0]);
 }
 
-PreparedKernel prepare_reduce_sum(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  const BroadcastShape shape = devices::broadcast_shape(op.operands[0], op.results[0]);
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    using A = Accumulate<T>;
-    if (shape.present[shape.count - 1]) {
-      const ColumnSum<T> first(shape);
-      return prepare_two_passes<T>(op, first, ColumnSum<A>(matrix(first.chunks(), false, first.results(), true), 1));
-    }
-    const RowSum<T> first(shape);
-    return prepare_two_passes<T>(op, first, RowSum<A>(matrix(first.results(), true, first.chunks(), false), 1));
-  });
-}
-
 /// Squares are summed in f64, so that the norm of a hundred million gradients is exact to the last digits of f32.
 template <class T>
 class SquareSum {
@@ -352,8 +339,45 @@ class SquareSum {
   RowSum<double> second_;
 };
 
-PreparedKernel prepare_sum_of_squares(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+constexpr auto kGroupSquares = []<class T>(const OpInstance& op) -> PreparedKernel {
+  std::vector<std::pair<GroupRun, SquareSum<T>>> sums;
+  std::int64_t scratch = 0;
+  for (const GroupRun& each : group_runs(op)) {
+    sums.emplace_back(each, SquareSum<T>(each.length));
+    scratch = std::max(scratch, sums.back().second.workspace_bytes());
+  }
+  WorkspacePlan workspace;
+  const std::int64_t offset = workspace.reserve(scratch);
+  const auto run = [=, size = bytes(op.results[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
+    if (!accumulate) runtime::fill_zero(arguments.stream, arguments.results[0], size);
+    for (const auto& [each, sum] : sums) {
+      sum.run(arguments.stream, true, in<T>(arguments, 0) + each.begin, workspace_at<double>(arguments, offset),
+              out<double>(arguments, 0) + each.group);
+    }
+  };
+  return {run, workspace.bytes()};
+};
+
+}  // namespace
+
+void register_reduction(Registration& registration) {
+  add(registration, {"reduce_sum", "t", "f", true, unsupported_reduce_sum},
+      []<class T>(const OpInstance& op) -> PreparedKernel {
+        const BroadcastShape shape = devices::broadcast_shape(op.operands[0], op.results[0]);
+        using A = Accumulate<T>;
+        if (shape.present[shape.count - 1]) {
+          const ColumnSum<T> first(shape);
+          return prepare_two_passes<T>(op, first,
+                                       ColumnSum<A>(matrix(first.chunks(), false, first.results(), true), 1));
+        }
+        const RowSum<T> first(shape);
+        return prepare_two_passes<T>(op, first, RowSum<A>(matrix(first.results(), true, first.chunks(), false), 1));
+      });
+  add(registration, {"dot", "tt", "d", true}, []<class T>(const OpInstance& op) {
+    return call(dot_products<T>, {{1}, {kSumThreads}}, elements(op.operands[0]), op.attributes.number("weight"),
+                Operand<T>{0}, Operand<T>{1}, Result<double>{0}, op.accumulate);
+  });
+  add(registration, {ops::kSumOfSquares, "t", "d", true}, []<class T>(const OpInstance& op) -> PreparedKernel {
     const SquareSum<T> sum(elements(op.operands[0]));
     WorkspacePlan workspace;
     const std::int64_t offset = workspace.reserve(sum.workspace_bytes());
@@ -363,46 +387,7 @@ PreparedKernel prepare_sum_of_squares(const OpInstance& op, const CudaEnvironmen
     };
     return {run, workspace.bytes()};
   });
-}
-
-PreparedKernel prepare_group_squares(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    std::vector<std::pair<GroupRun, SquareSum<T>>> sums;
-    std::int64_t scratch = 0;
-    for (const GroupRun& each : group_runs(op)) {
-      sums.emplace_back(each, SquareSum<T>(each.length));
-      scratch = std::max(scratch, sums.back().second.workspace_bytes());
-    }
-    WorkspacePlan workspace;
-    const std::int64_t offset = workspace.reserve(scratch);
-    const auto run = [=, size = bytes(op.results[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
-      if (!accumulate) runtime::fill_zero(arguments.stream, arguments.results[0], size);
-      for (const auto& [each, sum] : sums) {
-        sum.run(arguments.stream, true, in<T>(arguments, 0) + each.begin, workspace_at<double>(arguments, offset),
-                out<double>(arguments, 0) + each.group);
-      }
-    };
-    return {run, workspace.bytes()};
-  });
-}
-
-PreparedKernel prepare_dot(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[size = elements(op.operands[0]), weight = op.attributes.number("weight"),
-             accumulate = op.accumulate](const KernelArguments& arguments) {
-      launch(dot_products<T>, {{1}, {kSumThreads}}, arguments.stream, size, weight, in<T>(arguments, 0),
-             in<T>(arguments, 1), out<double>(arguments, 0), accumulate);
-    }};
-  });
-}
-
-}  // namespace
-
-void register_reduction(Registration& registration) {
-  registration.add(kernel({"reduce_sum", "t", "f", prepare_reduce_sum, true, unsupported_reduce_sum}));
-  registration.add(kernel({"dot", "tt", "d", prepare_dot, true}));
-  registration.add(kernel({ops::kSumOfSquares, "t", "d", prepare_sum_of_squares, true}));
-  registration.add(kernel({ops::kGroupSquares, "t", "d", prepare_group_squares, true}));
+  add(registration, {ops::kGroupSquares, "t", "d", true}, kGroupSquares);
 }
 
 }  // namespace strata::cuda

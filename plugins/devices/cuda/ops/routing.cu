@@ -1,6 +1,6 @@
 #include "device/cuda_kernel.hpp"
 #include "language/language.hpp"
-#include "language/launch.hpp"
+#include "launchers/call.hpp"
 
 /// \file
 /// Rows of scores are short, one element for each expert. A thread computes a row.
@@ -125,17 +125,16 @@ __global__ void top_k_gradient_rows(RowShape shape, std::int64_t k, bool normali
   choice.each([&](std::int64_t j) { dx[j] = narrow<T>((widen(dy[j]) - sum) / by); });
 }
 
-/// The targets of rows, or null. Rows of negative targets do not count.
-struct Targets {
-  const std::int32_t* of_row;
-
-  __device__ __forceinline__ bool count(std::int64_t row) const { return of_row == nullptr || of_row[row] >= 0; }
-};
+/// False for rows of negative targets. `targets`: null if rows have none.
+__device__ __forceinline__ bool counts(const std::int32_t* targets, std::int64_t row) {
+  return targets == nullptr || targets[row] >= 0;
+}
 
 /// load[sequence, expert]: the share of the sequence's choices that the expert has, times the number of experts. One
 /// block for each sequence.
 template <class T>
-__global__ void expert_loads(std::int64_t tokens, std::int64_t width, const T* gates, Targets targets, double* load) {
+__global__ void expert_loads(std::int64_t tokens, std::int64_t width, const T* gates, const std::int32_t* targets,
+                             double* load) {
   const std::int64_t first = blockIdx.x * tokens;
   gates += first * width;
   load += blockIdx.x * width;
@@ -143,7 +142,7 @@ __global__ void expert_loads(std::int64_t tokens, std::int64_t width, const T* g
   for (std::int64_t j = threadIdx.x; j < width; j += blockDim.x) {
     double count = 0;
     for (std::int64_t token = 0; token < tokens; ++token) {
-      count += widen(gates[token * width + j]) != 0 && targets.count(first + token) ? 1 : 0;
+      count += widen(gates[token * width + j]) != 0 && counts(targets, first + token) ? 1 : 0;
     }
     load[j] = count;
     chosen += count;
@@ -191,10 +190,11 @@ struct SquareOfRow {
 
 /// total = weight · Σ of_row(row) of rows that count, by one block, so that the order of the sum is fixed.
 template <class OfRow>
-__global__ void sum_rows(RowShape shape, OfRow of_row, Targets targets, double weight, double* total, bool accumulate) {
+__global__ void sum_rows(RowShape shape, OfRow of_row, const std::int32_t* targets, double weight, double* total,
+                         bool accumulate) {
   double sum = 0;
   for (std::int64_t row = threadIdx.x; row < shape.rows; row += blockDim.x) {
-    if (targets.count(row)) sum += of_row(row, shape.width);
+    if (counts(targets, row)) sum += of_row(row, shape.width);
   }
   sum = block_reduce(sum, 0.0, Sum{});
   if (threadIdx.x == 0) *total = (accumulate ? *total : 0.0) + weight * sum;
@@ -202,7 +202,7 @@ __global__ void sum_rows(RowShape shape, OfRow of_row, Targets targets, double w
 
 template <class T>
 __global__ void balance_gradient_rows(RowShape shape, std::int64_t tokens, double weight, const T* scores,
-                                      const double* load, Targets targets, T* dx, bool accumulate) {
+                                      const double* load, const std::int32_t* targets, T* dx, bool accumulate) {
   using V = Accumulate<T>;
   const std::int64_t row = row_of_thread();
   if (row >= shape.rows) return;
@@ -210,21 +210,22 @@ __global__ void balance_gradient_rows(RowShape shape, std::int64_t tokens, doubl
   dx += row * shape.width;
   load += row / tokens * shape.width;
   const TokenBalance token(scores, load, shape.width);
-  const double factor = targets.count(row) ? weight / token.sum : 0;
+  const double factor = counts(targets, row) ? weight / token.sum : 0;
   for (std::int64_t j = 0; j < shape.width; ++j) {
     store_value(dx[j], static_cast<V>(factor * (load[j] - token.mean)), accumulate);
   }
 }
 
 template <class T>
-__global__ void z_gradient_rows(RowShape shape, double weight, const T* x, Targets targets, T* dx, bool accumulate) {
+__global__ void z_gradient_rows(RowShape shape, double weight, const T* x, const std::int32_t* targets, T* dx,
+                                bool accumulate) {
   using V = Accumulate<T>;
   const std::int64_t row = row_of_thread();
   if (row >= shape.rows) return;
   x += row * shape.width;
   dx += row * shape.width;
   const RowSum<V> of = row_sum(x, shape.width);
-  const V factor = targets.count(row) ? static_cast<V>(2 * weight) * of.logarithm() / of.sum : V{0};
+  const V factor = counts(targets, row) ? static_cast<V>(2 * weight) * of.logarithm() / of.sum : V{0};
   for (std::int64_t j = 0; j < shape.width; ++j) {
     store_value(dx[j], factor * exp(widen(x[j]) - of.largest), accumulate);
   }
@@ -232,16 +233,17 @@ __global__ void z_gradient_rows(RowShape shape, double weight, const T* x, Targe
 
 /// One block for each column.
 template <class T>
-__device__ __forceinline__ double rows_that_choose(RowShape shape, const T* gates, Targets targets) {
+__device__ __forceinline__ double rows_that_choose(RowShape shape, const T* gates, const std::int32_t* targets) {
   double count = 0;
   for (std::int64_t row = threadIdx.x; row < shape.rows; row += blockDim.x) {
-    count += widen(gates[row * shape.width + blockIdx.x]) != 0 && targets.count(row) ? 1 : 0;
+    count += widen(gates[row * shape.width + blockIdx.x]) != 0 && counts(targets, row) ? 1 : 0;
   }
   return block_reduce(count, 0.0, Sum{});
 }
 
 template <class T>
-__global__ void count_chosen_rows(RowShape shape, const T* gates, Targets targets, double* load, bool accumulate) {
+__global__ void count_chosen_rows(RowShape shape, const T* gates, const std::int32_t* targets, double* load,
+                                  bool accumulate) {
   const double count = rows_that_choose(shape, gates, targets);
   double& to = load[blockIdx.x];
   if (threadIdx.x == 0) to = (accumulate ? to : 0.0) + count;
@@ -250,7 +252,7 @@ __global__ void count_chosen_rows(RowShape shape, const T* gates, Targets target
 /// deficit[column] = k · rows - width · the rows that choose the column.
 template <class T>
 __global__ void load_deficits(RowShape shape, const T* gates, double k, Accumulate<T>* deficit, bool accumulate) {
-  const double count = rows_that_choose(shape, gates, Targets{nullptr});
+  const double count = rows_that_choose(shape, gates, nullptr);
   const double found = k * static_cast<double>(shape.rows) - static_cast<double>(shape.width) * count;
   Accumulate<T>& to = deficit[blockIdx.x];
   if (threadIdx.x == 0) to = (accumulate ? to : 0) + static_cast<Accumulate<T>>(found);
@@ -262,23 +264,9 @@ constexpr unsigned kSumThreads = 256;
 
 RowShape shape_of(const OpInstance& op) { return {rows(op.operands[0]), columns(op.operands[0])}; }
 Geometry geometry_of(const RowShape& shape) { return {{blocks_for(shape.rows, kRowThreads)}, {kRowThreads}}; }
-
-PreparedKernel prepare_softmax(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[shape = shape_of(op)](const KernelArguments& arguments) {
-      launch(softmax_rows<T>, geometry_of(shape), arguments.stream, shape, in<T>(arguments, 0),
-             out<Accumulate<T>>(arguments, 0));
-    }};
-  });
-}
-
-PreparedKernel prepare_softmax_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.results[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[shape = shape_of(op), accumulate = op.accumulate](const KernelArguments& arguments) {
-      launch(softmax_gradient_rows<T>, geometry_of(shape), arguments.stream, shape, in<Accumulate<T>>(arguments, 0),
-             in<Accumulate<T>>(arguments, 1), out<T>(arguments, 0), accumulate);
-    }};
-  });
+Geometry geometry_of(const OpInstance& op) { return geometry_of(shape_of(op)); }
+Geometry block_of_columns(const OpInstance& op) {
+  return {{static_cast<unsigned>(columns(op.operands[0]))}, {kSumThreads}};
 }
 
 /// Both operands are f64, or neither and the result is not.
@@ -287,31 +275,10 @@ std::optional<std::string> unsupported_softmax_gradient(const OpInstance& op) {
   return "has no kernel that mixes f64 and shorter types";
 }
 
-PreparedKernel prepare_top_k(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  const bool has_bias = op.operands.size() == 2;
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[shape = shape_of(op), has_bias, k = op.attributes.integer("k"),
-             normalize = op.attributes.flag("normalize")](const KernelArguments& arguments) {
-      launch(top_k_rows<T>, geometry_of(shape), arguments.stream, shape, k, normalize, in<T>(arguments, 0),
-             has_bias ? in<T>(arguments, 1) : nullptr, out<T>(arguments, 0));
-    }};
-  });
-}
-
-PreparedKernel prepare_top_k_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  const bool has_bias = op.operands.size() == 3;
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[shape = shape_of(op), has_bias, k = op.attributes.integer("k"),
-             normalize = op.attributes.flag("normalize")](const KernelArguments& arguments) {
-      launch(top_k_gradient_rows<T>, geometry_of(shape), arguments.stream, shape, k, normalize, in<T>(arguments, 0),
-             in<T>(arguments, 1), has_bias ? in<T>(arguments, 2) : nullptr, out<T>(arguments, 0));
-    }};
-  });
-}
-
-/// The targets behind the first `others` operands, if there are any.
-Targets targets_behind(const KernelArguments& arguments, std::size_t others, bool has_targets) {
-  return {has_targets ? in<std::int32_t>(arguments, others) : nullptr};
+/// The operand `number`, or null if the op has fewer operands.
+template <class T>
+Operand<T> optional(const OpInstance& op, std::size_t number) {
+  return {op.operands.size() > number ? number : kAbsent};
 }
 
 /// Launches the loads of experts, and then launch_rest(arguments, shape, tokens of a sequence, loads, targets).
@@ -319,10 +286,9 @@ template <class T, class Rest>
 PreparedKernel with_loads(const OpInstance& op, const Rest& launch_rest) {
   const std::int64_t sequences = op.operands[0].shape[0];
   const RowShape shape = shape_of(op);
-  const bool has_targets = op.operands.size() == 3;
-  return {[=](const KernelArguments& arguments) {
+  return {[=, of_rows = optional<std::int32_t>(op, 2)](const KernelArguments& arguments) {
             auto* load = workspace_at<double>(arguments, 0);
-            const Targets targets = targets_behind(arguments, 2, has_targets);
+            const std::int32_t* targets = argument(of_rows, arguments);
             launch(expert_loads<T>, {{static_cast<unsigned>(sequences)}, {kSumThreads}}, arguments.stream,
                    shape.rows / sequences, shape.width, in<T>(arguments, 1), targets, load);
             launch_rest(arguments, shape, shape.rows / sequences, load, targets);
@@ -330,87 +296,67 @@ PreparedKernel with_loads(const OpInstance& op, const Rest& launch_rest) {
           sequences * shape.width * static_cast<std::int64_t>(sizeof(double))};
 }
 
-PreparedKernel prepare_balance_loss(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return with_loads<T>(op, [weight = op.attributes.number("weight"), accumulate = op.accumulate](
-                                 const KernelArguments& arguments, RowShape shape, std::int64_t tokens,
-                                 const double* load, Targets targets) {
-      launch(sum_rows<BalanceOfRow<T>>, {{1}, {kSumThreads}}, arguments.stream, shape,
-             BalanceOfRow<T>{in<T>(arguments, 0), load, tokens}, targets, weight, out<double>(arguments, 0),
-             accumulate);
-    });
-  });
-}
-
-PreparedKernel prepare_balance_loss_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return with_loads<T>(op, [weight = op.attributes.number("weight"), accumulate = op.accumulate](
-                                 const KernelArguments& arguments, RowShape shape, std::int64_t tokens,
-                                 const double* load, Targets targets) {
-      launch(balance_gradient_rows<T>, geometry_of(shape), arguments.stream, shape, tokens, weight, in<T>(arguments, 0),
-             load, targets, out<T>(arguments, 0), accumulate);
-    });
-  });
-}
-
-PreparedKernel prepare_z_loss(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[shape = shape_of(op), weight = op.attributes.number("weight"), has_targets = op.operands.size() == 2,
-             accumulate = op.accumulate](const KernelArguments& arguments) {
-      launch(sum_rows<SquareOfRow<T>>, {{1}, {kSumThreads}}, arguments.stream, shape,
-             SquareOfRow<T>{in<T>(arguments, 0)}, targets_behind(arguments, 1, has_targets), weight,
-             out<double>(arguments, 0), accumulate);
-    }};
-  });
-}
-
-PreparedKernel prepare_z_loss_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[shape = shape_of(op), weight = op.attributes.number("weight"), has_targets = op.operands.size() == 2,
-             accumulate = op.accumulate](const KernelArguments& arguments) {
-      launch(z_gradient_rows<T>, geometry_of(shape), arguments.stream, shape, weight, in<T>(arguments, 0),
-             targets_behind(arguments, 1, has_targets), out<T>(arguments, 0), accumulate);
-    }};
-  });
-}
-
-PreparedKernel prepare_count_choices(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[shape = shape_of(op), has_targets = op.operands.size() == 2,
-             accumulate = op.accumulate](const KernelArguments& arguments) {
-      launch(count_chosen_rows<T>, {{static_cast<unsigned>(shape.width)}, {kSumThreads}}, arguments.stream, shape,
-             in<T>(arguments, 0), targets_behind(arguments, 1, has_targets), out<double>(arguments, 0), accumulate);
-    }};
-  });
-}
-
-PreparedKernel prepare_load_deficit(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[shape = shape_of(op), k = static_cast<double>(op.attributes.integer("k")),
-             accumulate = op.accumulate](const KernelArguments& arguments) {
-      launch(load_deficits<T>, {{static_cast<unsigned>(shape.width)}, {kSumThreads}}, arguments.stream, shape,
-             in<T>(arguments, 0), k, out<Accumulate<T>>(arguments, 0), accumulate);
-    }};
-  });
-}
-
 }  // namespace
 
 void register_routing(Registration& registration) {
-  registration.add(kernel({"softmax", "t", "f", prepare_softmax}));
-  registration.add(
-      kernel({"softmax_gradient", "ff", "r", prepare_softmax_gradient, true, unsupported_softmax_gradient}));
+  add(registration, {"softmax", "t", "f"}, []<class T>(const OpInstance& op) {
+    return call(softmax_rows<T>, geometry_of(op), shape_of(op), Operand<T>{0}, Result<Accumulate<T>>{0});
+  });
+  add(registration, {"softmax_gradient", "ff", "r", true, unsupported_softmax_gradient},
+      []<class T>(const OpInstance& op) {
+        using V = Accumulate<T>;
+        return call(softmax_gradient_rows<T>, geometry_of(op), shape_of(op), Operand<V>{0}, Operand<V>{1}, Result<T>{0},
+                    op.accumulate);
+      });
   for (const std::string bias : {"", "t"}) {
-    registration.add(kernel({"top_k", "t" + bias, "t", prepare_top_k}));
-    registration.add(kernel({"top_k_gradient", "tt" + bias, "t", prepare_top_k_gradient}));
+    add(registration, {"top_k", "t" + bias, "t"}, []<class T>(const OpInstance& op) {
+      return call(top_k_rows<T>, geometry_of(op), shape_of(op), op.attributes.integer("k"),
+                  op.attributes.flag("normalize"), Operand<T>{0}, optional<T>(op, 1), Result<T>{0});
+    });
+    add(registration, {"top_k_gradient", "tt" + bias, "t"}, []<class T>(const OpInstance& op) {
+      return call(top_k_gradient_rows<T>, geometry_of(op), shape_of(op), op.attributes.integer("k"),
+                  op.attributes.flag("normalize"), Operand<T>{0}, Operand<T>{1}, optional<T>(op, 2), Result<T>{0});
+    });
   }
-  registration.add(kernel({"load_deficit", "t", "f", prepare_load_deficit, true}));
+  add(registration, {"load_deficit", "t", "f", true}, []<class T>(const OpInstance& op) {
+    const auto k = static_cast<double>(op.attributes.integer("k"));
+    return call(load_deficits<T>, block_of_columns(op), shape_of(op), Operand<T>{0}, k, Result<Accumulate<T>>{0},
+                op.accumulate);
+  });
   for (const std::string targets : {"", "i"}) {
-    registration.add(kernel({"count_choices", "t" + targets, "d", prepare_count_choices, true}));
-    registration.add(kernel({"balance_loss", "tt" + targets, "d", prepare_balance_loss, true}));
-    registration.add(kernel({"balance_loss_gradient", "tt" + targets, "t", prepare_balance_loss_gradient, true}));
-    registration.add(kernel({"z_loss", "t" + targets, "d", prepare_z_loss, true}));
-    registration.add(kernel({"z_loss_gradient", "t" + targets, "t", prepare_z_loss_gradient, true}));
+    add(registration, {"count_choices", "t" + targets, "d", true}, []<class T>(const OpInstance& op) {
+      return call(count_chosen_rows<T>, block_of_columns(op), shape_of(op), Operand<T>{0},
+                  optional<std::int32_t>(op, 1), Result<double>{0}, op.accumulate);
+    });
+    add(registration, {"balance_loss", "tt" + targets, "d", true}, []<class T>(const OpInstance& op) {
+      return with_loads<T>(op, [weight = op.attributes.number("weight"), accumulate = op.accumulate](
+                                   const KernelArguments& arguments, RowShape shape, std::int64_t tokens,
+                                   const double* load, const std::int32_t* targets) {
+        launch(sum_rows<BalanceOfRow<T>>, {{1}, {kSumThreads}}, arguments.stream, shape,
+               BalanceOfRow<T>{in<T>(arguments, 0), load, tokens}, targets, weight, out<double>(arguments, 0),
+               accumulate);
+      });
+    });
+    add(registration, {"balance_loss_gradient", "tt" + targets, "t", true}, []<class T>(const OpInstance& op) {
+      return with_loads<T>(op, [weight = op.attributes.number("weight"), accumulate = op.accumulate](
+                                   const KernelArguments& arguments, RowShape shape, std::int64_t tokens,
+                                   const double* load, const std::int32_t* targets) {
+        launch(balance_gradient_rows<T>, geometry_of(shape), arguments.stream, shape, tokens, weight,
+               in<T>(arguments, 0), load, targets, out<T>(arguments, 0), accumulate);
+      });
+    });
+    add(registration, {"z_loss", "t" + targets, "d", true}, []<class T>(const OpInstance& op) -> PreparedKernel {
+      return {[shape = shape_of(op), weight = op.attributes.number("weight"), targets = optional<std::int32_t>(op, 1),
+               accumulate = op.accumulate](const KernelArguments& arguments) {
+        launch(sum_rows<SquareOfRow<T>>, {{1}, {kSumThreads}}, arguments.stream, shape,
+               SquareOfRow<T>{in<T>(arguments, 0)}, argument(targets, arguments), weight, out<double>(arguments, 0),
+               accumulate);
+      }};
+    });
+    add(registration, {"z_loss_gradient", "t" + targets, "t", true}, []<class T>(const OpInstance& op) {
+      return call(z_gradient_rows<T>, geometry_of(op), shape_of(op), op.attributes.number("weight"), Operand<T>{0},
+                  optional<std::int32_t>(op, 1), Result<T>{0}, op.accumulate);
+    });
   }
 }
 

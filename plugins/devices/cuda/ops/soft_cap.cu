@@ -22,25 +22,13 @@ struct SoftCapGradient {
   }
 };
 
-namespace {
-
-PreparedKernel prepare_soft_cap(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+void register_soft_cap(Registration& registration) {
+  add(registration, {"soft_cap", "t", "t", true}, []<class T>(const OpInstance& op) -> PreparedKernel {
     return {map_operands<T, T>(op, SoftCap{op.attributes.number("cap")})};
   });
-}
-
-PreparedKernel prepare_soft_cap_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+  add(registration, {"soft_cap_gradient", "tt", "t", true}, []<class T>(const OpInstance& op) -> PreparedKernel {
     return {map_operands<T, T, T>(op, SoftCapGradient{op.attributes.number("cap")})};
   });
-}
-
-}  // namespace
-
-void register_soft_cap(Registration& registration) {
-  registration.add(kernel({"soft_cap", "t", "t", prepare_soft_cap, true}));
-  registration.add(kernel({"soft_cap_gradient", "tt", "t", prepare_soft_cap_gradient, true}));
 }
 
 }  // namespace strata::cuda
