@@ -1,13 +1,17 @@
-#include "bert.hpp"
-
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/classification.hpp"
+#include "common/huggingface.hpp"
 #include "common/layers.hpp"
 #include "common/options.hpp"
+#include "common/tensor_list.hpp"
+#include "strata/error.hpp"
 #include "strata/graph.hpp"
+#include "strata/huggingface.hpp"
 #include "strata/model.hpp"
 #include "strata/plugin.hpp"
 
@@ -16,6 +20,26 @@ namespace {
 
 using namespace strata;
 using models::size_option;
+
+/// Sizes, dropout rates and the task of one BERT.
+struct Settings {
+  std::int64_t layers = 12;
+  std::int64_t heads = 12;
+  std::int64_t embed = 768;
+  std::int64_t ffn = 3072;
+  /// Positions that the table of positions has.
+  std::int64_t context = 512;
+  /// Rows of the vocabulary; 0: as many as the data has.
+  std::int64_t vocab = 0;
+  /// Kinds of tokens: sentences of a pair.
+  std::int64_t segments = 2;
+  /// Classes of a classification; 0: the model predicts masked tokens.
+  std::int64_t classes = 0;
+  double dropout = 0.1;
+  double attention_dropout = 0.1;
+  double norm_epsilon = 1e-12;
+  std::string activation = "gelu";
+};
 
 /// The published sizes. All have context 512, and ffn = 4 embed.
 std::vector<models::NamedSize<Settings>> named_sizes() {
@@ -46,8 +70,8 @@ OptionSchema option_schema() {
       option::number("norm_epsilon", 1e-12, 0, 1, "Added to the variance in norms.")};
 }
 
-}  // namespace
-
+/// Settings of the size that the options name, with the options that override it. \throws OptionError if the
+/// number of heads does not divide embed.
 Settings settings_from(const Options& options) {
   Settings settings = models::settings_of_size(named_sizes(), options);
   const models::Overrides overrides(options);
@@ -68,10 +92,6 @@ Settings settings_from(const Options& options) {
   models::require_equal_heads(settings.heads, settings.embed);
   return settings;
 }
-
-namespace {
-
-const Dims kStream{"batch", "seq", "embed"};
 
 /// Appends the parts of the model. Parameter names are those of the Hugging Face checkpoints.
 class BertBuilder {
@@ -114,13 +134,19 @@ class BertBuilder {
   }
 
   Value block(Value x, const std::string& prefix) {
-    x = branch(x, attention(x, prefix + "attention."), prefix + "attention.output.");
-    const Value inner =
-        models::affine(b_, x, prefix + "intermediate.dense",
-                       {.weight = {"embed", "ffn"}, .bias = {"ffn"}, .result = {"batch", "seq", "ffn"}});
-    const Value active = b_.activation(inner, settings_.activation, prefix + "intermediate.activation");
-    const Value outer = models::affine(b_, active, prefix + "output.dense",
-                                       {.weight = {"ffn", "embed"}, .bias = {"embed"}, .result = kStream});
+    const Value mixed = models::attend(b_, x, prefix + "attention.",
+                                       {.names = {"self.query", "self.key", "self.value", "output.dense", "self"},
+                                        .causal = false,
+                                        .projection_bias = true,
+                                        .output_bias = true,
+                                        .documents = mask_,
+                                        .dropout = settings_.attention_dropout});
+    x = branch(x, mixed, prefix + "attention.output.");
+    const Value outer = models::feed_forward(
+        b_, x, prefix,
+        {.names = {.up = "intermediate.dense", .activation = "intermediate.activation", .down = "output.dense"},
+         .activation = settings_.activation,
+         .bias = true});
     return branch(x, outer, prefix + "output.");
   }
 
@@ -128,23 +154,6 @@ class BertBuilder {
   Value branch(Value x, Value y, const std::string& prefix) {
     const Value sum = b_.add(x, b_.dropout(y, settings_.dropout, prefix + "dropout"), prefix + "residual");
     return models::normalize(b_, sum, {"embed"}, prefix + "LayerNorm", norm_);
-  }
-
-  Value attention(Value x, const std::string& prefix) {
-    const auto project = [&](const std::string& name, bool bias_gradient_is_zero) {
-      return models::affine(b_, x, prefix + "self." + name,
-                            {.weight = {"embed", "heads", "head_dim"},
-                             .bias = {"heads", "head_dim"},
-                             .result = {"batch", "seq", "heads", "head_dim"},
-                             .bias_gradient_is_zero = bias_gradient_is_zero});
-    };
-    const Value q = project("query", false);
-    const Value k = project("key", true);  // a key bias shifts all scores of a row alike
-    const Value v = project("value", false);
-    const Value mixed =
-        b_.attention(q, k, v, {.dropout = settings_.attention_dropout, .documents = mask_}, prefix + "self");
-    return models::affine(b_, mixed, prefix + "output.dense",
-                          {.weight = {"heads", "head_dim", "embed"}, .bias = {"embed"}, .result = kStream});
   }
 
   void predict_tokens(Value x) {
@@ -155,7 +164,7 @@ class BertBuilder {
         models::ones_where(b_, "diagonal", {"embed", "embed_in"}, [](auto at) { return at[0] == at[1]; });
     x = b_.linear(x, diagonal, {"batch", "seq", "embed_in"}, name + "transform.input");
     x = models::affine(b_, x, name + "transform.dense",
-                       {.weight = {"embed_in", "embed"}, .bias = {"embed"}, .result = kStream});
+                       {.weight = {"embed_in", "embed"}, .bias = {"embed"}, .result = {"batch", "seq", "embed"}});
     x = b_.activation(x, settings_.activation, name + "transform.activation");
     x = models::normalize(b_, x, {"embed"}, name + "transform.LayerNorm", norm_);
     const Value bias = b_.parameter(name + "bias", {"vocab"}, Initialization::constant(0), false);
@@ -222,6 +231,141 @@ class Bert final : public Model {
 
  private:
   Settings settings_;
+};
+
+/// Names of activations in config.json and here.
+constexpr std::pair<const char*, const char*> kActivations[] = {
+    {"gelu", "gelu"}, {"gelu_new", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"}, {"relu", "relu"}};
+
+std::string activation_of(const HuggingFaceFields& config) {
+  const std::string found = config.word("hidden_act", "gelu");
+  for (const auto& [published, own] : kActivations) {
+    if (found == published) return own;
+  }
+  throw OptionError("hidden_act",
+                    "found \"" + found + "\"; accepted: \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\", \"relu\"");
+}
+
+/// The head that config.json names. A file without one has none of the two.
+bool classifies(const HuggingFaceFields& config) {
+  const std::vector<std::string> heads = config.words("architectures");
+  const auto has = [&](const char* name) { return contains(heads, name); };
+  if (has("BertForSequenceClassification")) return true;
+  if (has("BertForMaskedLM")) return false;
+  throw OptionError("architectures", "found " + (heads.empty() ? "none" : heads.front()) +
+                                         "; accepted: BertForMaskedLM, BertForSequenceClassification");
+}
+
+/// transformers writes the classes as names by index, and leaves out the default of two.
+std::int64_t classes_of(const HuggingFaceFields& config) {
+  std::int64_t classes = 0;
+  for (const auto& [path, value] : config.values()) classes += path.starts_with("id2label.") ? 1 : 0;
+  return classes > 0 ? classes : config.integer("num_labels", 2);
+}
+
+class BertTensors final : public models::TensorList {
+ public:
+  explicit BertTensors(const Settings& settings) : settings_(settings) {}
+
+  void add_layer(const std::string& layer) {
+    const std::int64_t embed = settings_.embed;
+    for (const char* part : {"query", "key", "value"}) add_linear(layer + "attention.self." + part, embed, embed);
+    add_linear(layer + "attention.output.dense", embed, embed);
+    add_norm(layer + "attention.output.LayerNorm", settings_.embed);
+    add_linear(layer + "intermediate.dense", settings_.ffn, embed);
+    add_linear(layer + "output.dense", embed, settings_.ffn);
+    add_norm(layer + "output.LayerNorm", settings_.embed);
+  }
+
+ private:
+  const Settings& settings_;
+};
+
+/// BERT as transformers' BertForMaskedLM and BertForSequenceClassification publish it.
+class BertFormat final : public HuggingFaceFormat {
+ public:
+  [[nodiscard]] std::optional<Options> options(const HuggingFaceFields& config) const override {
+    if (config.word("model_type", "") != "bert") return std::nullopt;
+    config.require("position_embedding_type", OptionValue(std::string("absolute")));
+    config.require("is_decoder", OptionValue(false));
+    config.require("add_cross_attention", OptionValue(false));
+    config.require("tie_word_embeddings", OptionValue(true));
+    models::require_plain_weights(config);
+    const auto size = [&](const char* field, std::int64_t otherwise) {
+      return OptionValue(models::checked_size(config, field, otherwise));
+    };
+    Options options;
+    options.set("layers", size("num_hidden_layers", 12));
+    options.set("heads", size("num_attention_heads", 12));
+    options.set("embed", size("hidden_size", 768));
+    options.set("ffn", size("intermediate_size", 3072));
+    options.set("context", size("max_position_embeddings", 512));
+    options.set("vocab", size("vocab_size", 30522));
+    options.set("segments", size("type_vocab_size", 2));
+    options.set("classes", OptionValue(classifies(config) ? classes_of(config) : std::int64_t{0}));
+    options.set("activation", OptionValue(activation_of(config)));
+    options.set("dropout", OptionValue(config.number("hidden_dropout_prob", 0.1)));
+    options.set("attention_dropout", OptionValue(config.number("attention_probs_dropout_prob", 0.1)));
+    options.set("norm_epsilon", OptionValue(config.number("layer_norm_eps", 1e-12)));
+    return options;
+  }
+
+  [[nodiscard]] HuggingFaceFields config(const Options& options, const DimSizes& sizes) const override {
+    const Settings settings = settings_from(options);
+    const auto* activation = std::find_if(std::begin(kActivations), std::end(kActivations),
+                                          [&](const auto& each) { return settings.activation == each.second; });
+    const std::string head = settings.classes > 0 ? "BertForSequenceClassification" : "BertForMaskedLM";
+    HuggingFaceFields fields({{"architectures", OptionValue(std::vector<std::string>{head})},
+                              {"model_type", OptionValue(std::string("bert"))},
+                              {"hidden_act", OptionValue(std::string(activation->first))},
+                              {"num_hidden_layers", OptionValue(settings.layers)},
+                              {"num_attention_heads", OptionValue(settings.heads)},
+                              {"hidden_size", OptionValue(settings.embed)},
+                              {"intermediate_size", OptionValue(settings.ffn)},
+                              {"max_position_embeddings", OptionValue(settings.context)},
+                              {"vocab_size", OptionValue(models::size_of_dim("vocab", settings.vocab, sizes))},
+                              {"type_vocab_size", OptionValue(settings.segments)},
+                              {"hidden_dropout_prob", OptionValue(settings.dropout)},
+                              {"attention_probs_dropout_prob", OptionValue(settings.attention_dropout)},
+                              {"layer_norm_eps", OptionValue(settings.norm_epsilon)}});
+    for (std::int64_t i = 0; i < settings.classes; ++i) {
+      const std::string label = "LABEL_" + std::to_string(i);
+      fields.set("id2label." + std::to_string(i), OptionValue(label));
+      fields.set("label2id." + label, OptionValue(i));
+    }
+    return fields;
+  }
+
+  [[nodiscard]] HuggingFaceTensors tensors(const Options& options, const DimSizes& sizes) const override {
+    const Settings settings = settings_from(options);
+    const std::int64_t vocab = models::size_of_dim("vocab", settings.vocab, sizes);
+    const std::string embeddings = "bert.embeddings.";
+    BertTensors list(settings);
+    list.add(embeddings + "word_embeddings.weight", {vocab, settings.embed});
+    list.add(embeddings + "position_embeddings.weight", {settings.context, settings.embed});
+    list.add(embeddings + "token_type_embeddings.weight", {settings.segments, settings.embed});
+    list.add_norm(embeddings + "LayerNorm", settings.embed);
+    for (std::int64_t layer = 0; layer < settings.layers; ++layer) {
+      list.add_layer("bert.encoder.layer." + std::to_string(layer) + ".");
+    }
+    HuggingFaceTensors tensors{.ignored = {"*.position_ids"}};
+    if (settings.classes > 0) {
+      list.add_linear("bert.pooler.dense", settings.embed, settings.embed);
+      list.add_linear("classifier", settings.classes, settings.embed);
+    } else {
+      list.add_linear("cls.predictions.transform.dense", settings.embed, settings.embed);
+      list.add_norm("cls.predictions.transform.LayerNorm", settings.embed);
+      list.add("cls.predictions.bias", {vocab});
+      tensors.copies = {{"cls.predictions.decoder.weight", embeddings + "word_embeddings.weight"},
+                        {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
+      // Those of the prediction of the next sentence, which published files may have.
+      tensors.ignored.insert(tensors.ignored.end(), {"bert.pooler.*", "cls.seq_relationship.*"});
+    }
+    tensors.tensors = list.take();
+    return tensors;
+  }
+
+  [[nodiscard]] std::vector<std::string> families() const override { return {"bert"}; }
 };
 
 using Factory = models::FactoryWithFormat<Bert, BertFormat>;

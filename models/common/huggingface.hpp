@@ -26,16 +26,10 @@ inline void require_plain_weights(const HuggingFaceFields& config) {
   throw OptionError("quantization_config", "found one; accepted: none, with weights in f32, bf16 or f16");
 }
 
-/// Rows of the vocabulary: the model's option `vocab`, or the size that the data fixed if the option is 0.
-[[nodiscard]] inline std::int64_t vocabulary_rows(std::int64_t vocab, const DimSizes& sizes) {
-  const auto of_data = sizes.find("vocab");
-  return vocab > 0 || of_data == sizes.end() ? vocab : of_data->second;
-}
-
-/// Classes: the model's option `classes`, or the number that the data fixed if the option is 0.
-[[nodiscard]] inline std::int64_t class_count(std::int64_t classes, const DimSizes& sizes) {
-  const auto of_data = sizes.find("classes");
-  return classes > 0 || of_data == sizes.end() ? classes : of_data->second;
+/// The size of `dim`, such as "vocab": `option`, or the size that the data fixed if the option is 0.
+[[nodiscard]] inline std::int64_t size_of_dim(const Dim& dim, std::int64_t option, const DimSizes& sizes) {
+  const auto of_data = sizes.find(dim);
+  return option > 0 || of_data == sizes.end() ? option : of_data->second;
 }
 
 }  // namespace strata::models

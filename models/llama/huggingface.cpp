@@ -128,7 +128,7 @@ HuggingFaceFields LlamaFormat::config(const Options& options, const DimSizes& si
 HuggingFaceTensors LlamaFormat::tensors(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
   LlamaTensors list(settings, find_type_of(settings));
-  const Shape table{models::vocabulary_rows(settings.vocab, sizes), settings.embed};
+  const Shape table{models::size_of_dim("vocab", settings.vocab, sizes), settings.embed};
   list.add("model.embed_tokens.weight", table);
   for (std::int64_t layer = 0; layer < settings.layers; ++layer) {
     list.add_layer("model.layers." + std::to_string(layer) + ".");

@@ -118,96 +118,86 @@ class LayerBuilder {
   std::string prefix_;
 };
 
+/// x times a constant.
+Value scaled(GraphBuilder& b, Value x, double factor, const std::string& name) {
+  return factor == 1 ? x : b.op("weighted_sum", {x}, name, {{"factor0", factor}})[0];
+}
+
 /// The Llama family: blocks with root-mean-square norms, rotary positions, grouped queries and a gated feed-forward
 /// block (Touvron et al., "LLaMA", 2023). The options cover the model types of model_type.cpp.
 class Llama final : public Model {
  public:
   explicit Llama(const Options& options) : settings_(settings_from(options)) {}
 
-  [[nodiscard]] DimSizes sizes() const override;
-  void build(GraphBuilder& builder) const override;
+  [[nodiscard]] DimSizes sizes() const override {
+    DimSizes sizes{{"seq", settings_.context}};
+    if (settings_.vocab > 0) sizes["vocab"] = settings_.vocab;
+    return sizes;
+  }
+  void build(GraphBuilder& b) const override {
+    define_dims(b);
+    b.begin_block(0);
+    const Value table = b.parameter("model.embed_tokens.weight", {"vocab", "embed"},
+                                    Initialization::normal(models::kInitialDeviation), true);
+    Value x = b.embedding(table, b.input("tokens", {"batch", "seq"}), "model.embed_tokens");
+    const double root = settings_.scaled_embedding ? std::sqrt(static_cast<double>(settings_.embed)) : 1;
+    x = scaled(b, x, root * settings_.embedding_multiplier, "model.embed_tokens.scaled");
+    std::optional<Value> documents;
+    if (settings_.documents) documents = b.input("documents", {"batch", "seq"});
+    const Positions tables = positions(b);
+
+    for (std::int64_t layer = 0; layer < settings_.layers; ++layer) {
+      b.begin_block(static_cast<int>(layer) + 1);
+      x = LayerBuilder(b, settings_, tables, documents, layer).build(x);
+    }
+    b.begin_block(static_cast<int>(settings_.layers) + 1);
+    add_head(b, x, table);
+  }
   [[nodiscard]] std::optional<Generation> generation() const override {
     return Generation{.positions = "positions", .documents = settings_.documents ? "documents" : ""};
   }
 
  private:
-  void define_dims(GraphBuilder& builder) const;
-  [[nodiscard]] Positions positions(GraphBuilder& builder) const;
-  void add_head(GraphBuilder& builder, Value x, Value table) const;
+  void define_dims(GraphBuilder& b) const {
+    b.define_dim("pos", settings_.context);
+    b.define_dim("embed", settings_.embed);
+    b.define_dim("head_dim", settings_.head_dim);
+    b.define_dim("ffn", settings_.ffn);
+    models::define_expert_dims(b, settings_.experts);
+    if (settings_.kv_heads == settings_.heads) {
+      b.define_dim("heads", settings_.heads);
+    } else {
+      b.define_dim("kv_heads", settings_.kv_heads);
+      b.define_dim("group", settings_.heads / settings_.kv_heads);
+    }
+  }
+  [[nodiscard]] Positions positions(GraphBuilder& b) const {
+    const Value positions = b.input("positions", settings_.documents ? Dims{"batch", "seq"} : Dims{"seq"});
+    Positions found{models::rope_tables(b, settings_.rope, "pos", positions), {}};
+    if (settings_.window > 0 && settings_.local_rope_base > 0) {
+      found.in_window = models::rope_tables(b, {.base = settings_.local_rope_base, .fraction = settings_.rope.fraction},
+                                            "pos", positions, "local_rope");
+    }
+    return found;
+  }
+  void add_head(GraphBuilder& b, Value x, Value table) const {
+    x = models::normalize(b, x, {"embed"}, "model.norm", LayerBuilder::norm_of(settings_));
+    // Before the projection, because it is narrower than the logits.
+    x = scaled(b, x, 1 / settings_.logits_scaling, "model.norm.scaled");
+    Value head = table;
+    if (!settings_.tied) {
+      head = b.parameter("lm_head.weight", {"vocab", "embed"}, Initialization::normal(models::kInitialDeviation), true);
+    }
+    Value logits = b.linear(x, head, {"batch", "seq", "vocab"}, "lm_head");
+    if (settings_.logit_cap > 0) {
+      logits = b.op("soft_cap", {logits}, "lm_head.capped", {{"cap", settings_.logit_cap}})[0];
+    }
+    b.output("logits", logits);
+    b.cross_entropy_loss(logits, b.input("targets", {"batch", "seq"}), "loss");
+  }
 
   Settings settings_;
 };
-
-DimSizes Llama::sizes() const {
-  DimSizes sizes{{"seq", settings_.context}};
-  if (settings_.vocab > 0) sizes["vocab"] = settings_.vocab;
-  return sizes;
-}
-
-void Llama::define_dims(GraphBuilder& b) const {
-  b.define_dim("pos", settings_.context);
-  b.define_dim("embed", settings_.embed);
-  b.define_dim("head_dim", settings_.head_dim);
-  b.define_dim("ffn", settings_.ffn);
-  models::define_expert_dims(b, settings_.experts);
-  if (settings_.kv_heads == settings_.heads) {
-    b.define_dim("heads", settings_.heads);
-  } else {
-    b.define_dim("kv_heads", settings_.kv_heads);
-    b.define_dim("group", settings_.heads / settings_.kv_heads);
-  }
-}
-
-Positions Llama::positions(GraphBuilder& b) const {
-  const Value positions = b.input("positions", settings_.documents ? Dims{"batch", "seq"} : Dims{"seq"});
-  Positions found{models::rope_tables(b, settings_.rope, "pos", positions), {}};
-  if (settings_.window > 0 && settings_.local_rope_base > 0) {
-    found.in_window = models::rope_tables(b, {.base = settings_.local_rope_base, .fraction = settings_.rope.fraction},
-                                          "pos", positions, "local_rope");
-  }
-  return found;
-}
-
-/// x times a constant.
-Value scaled(GraphBuilder& b, Value x, double factor, const std::string& name) {
-  return factor == 1 ? x : b.op("weighted_sum", {x}, name, {{"factor0", factor}})[0];
-}
-
-void Llama::build(GraphBuilder& b) const {
-  define_dims(b);
-  b.begin_block(0);
-  const Value table = b.parameter("model.embed_tokens.weight", {"vocab", "embed"},
-                                  Initialization::normal(models::kInitialDeviation), true);
-  Value x = b.embedding(table, b.input("tokens", {"batch", "seq"}), "model.embed_tokens");
-  const double root = settings_.scaled_embedding ? std::sqrt(static_cast<double>(settings_.embed)) : 1;
-  x = scaled(b, x, root * settings_.embedding_multiplier, "model.embed_tokens.scaled");
-  std::optional<Value> documents;
-  if (settings_.documents) documents = b.input("documents", {"batch", "seq"});
-  const Positions tables = positions(b);
-
-  for (std::int64_t layer = 0; layer < settings_.layers; ++layer) {
-    b.begin_block(static_cast<int>(layer) + 1);
-    x = LayerBuilder(b, settings_, tables, documents, layer).build(x);
-  }
-  b.begin_block(static_cast<int>(settings_.layers) + 1);
-  add_head(b, x, table);
-}
-
-void Llama::add_head(GraphBuilder& b, Value x, Value table) const {
-  x = models::normalize(b, x, {"embed"}, "model.norm", LayerBuilder::norm_of(settings_));
-  // Before the projection, because it is narrower than the logits.
-  x = scaled(b, x, 1 / settings_.logits_scaling, "model.norm.scaled");
-  Value head = table;
-  if (!settings_.tied) {
-    head = b.parameter("lm_head.weight", {"vocab", "embed"}, Initialization::normal(models::kInitialDeviation), true);
-  }
-  Value logits = b.linear(x, head, {"batch", "seq", "vocab"}, "lm_head");
-  if (settings_.logit_cap > 0) {
-    logits = b.op("soft_cap", {logits}, "lm_head.capped", {{"cap", settings_.logit_cap}})[0];
-  }
-  b.output("logits", logits);
-  b.cross_entropy_loss(logits, b.input("targets", {"batch", "seq"}), "loss");
-}
 
 /// Options of a smaller model of the same kind.
 class SmallLlama {

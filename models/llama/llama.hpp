@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/experts.hpp"
+#include "common/options.hpp"
 #include "common/rope_tables.hpp"
 #include "strata/huggingface.hpp"
 #include "strata/model.hpp"
@@ -106,6 +107,11 @@ struct Settings {
   }
 };
 
+using NamedSize = strata::models::NamedSize<Settings>;
+
+/// The published sizes that `size` accepts. Their context is that of the published training, which `context` shortens.
+[[nodiscard]] const std::vector<NamedSize>& named_sizes();
+
 /// The options of the plugin of that kind.
 [[nodiscard]] strata::OptionSchema option_schema(Kind kind);
 
@@ -141,6 +147,12 @@ class FamilyFactory : public strata::ModelFactory {
  private:
   strata::OptionSchema schema_;
   LlamaFormat format_;
+};
+
+template <Kind kind>
+class KindFactory final : public FamilyFactory {
+ public:
+  KindFactory() : FamilyFactory(kind) {}
 };
 
 }  // namespace llama

@@ -6,7 +6,6 @@
 
 #include "llama.hpp"
 #include "model_type.hpp"
-#include "named_sizes.hpp"
 #include "strata/error.hpp"
 
 namespace llama {

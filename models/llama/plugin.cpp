@@ -2,18 +2,7 @@
 
 #include "llama.hpp"
 
-namespace llama {
-namespace {
-
-class LlamaFactory final : public FamilyFactory {
- public:
-  LlamaFactory() : FamilyFactory(Kind::dense) {}
-};
-
-}  // namespace
-}  // namespace llama
-
 STRATA_PLUGIN(
     model, "llama", "0.1.0", "Apache-2.0",
     "The Llama family (Llama, Mistral, Qwen, Gemma, Phi, Granite, OLMo and others), by name of size or by fields.",
-    llama::LlamaFactory);
+    llama::KindFactory<llama::Kind::dense>);

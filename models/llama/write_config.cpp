@@ -120,7 +120,7 @@ HuggingFaceFields write_config(const Settings& settings, const ModelType& type, 
        {"num_key_value_heads", OptionValue(settings.kv_heads)},
        {"hidden_size", OptionValue(settings.embed)},
        {"max_position_embeddings", OptionValue(std::max(settings.context, settings.published_context))},
-       {"vocab_size", OptionValue(models::vocabulary_rows(settings.vocab, sizes))},
+       {"vocab_size", OptionValue(models::size_of_dim("vocab", settings.vocab, sizes))},
        {"rms_norm_eps", OptionValue(settings.norm_epsilon)},
        {"tie_word_embeddings", OptionValue(settings.tied)},
        {"attention_dropout", OptionValue(settings.attention_dropout)}});

@@ -3,16 +3,7 @@
 #include "llama/llama.hpp"
 #include "strata/plugin.hpp"
 
-namespace {
-
-class MixtureFactory final : public llama::FamilyFactory {
- public:
-  MixtureFactory() : FamilyFactory(llama::Kind::mixture) {}
-};
-
-}  // namespace
-
 STRATA_PLUGIN(
     model, "mixture", "0.1.0", "Apache-2.0",
     "Mixtures of experts (Mixtral, OLMoE, Qwen3-MoE): Llama's blocks, in which every token uses some experts.",
-    MixtureFactory);
+    llama::KindFactory<llama::Kind::mixture>);

@@ -1,14 +1,19 @@
-#include "resnet.hpp"
-
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "common/classification.hpp"
+#include "common/huggingface.hpp"
 #include "common/images.hpp"
 #include "common/options.hpp"
+#include "common/tensor_list.hpp"
 #include "strata/error.hpp"
 #include "strata/graph.hpp"
+#include "strata/huggingface.hpp"
 #include "strata/model.hpp"
 #include "strata/plugin.hpp"
 
@@ -17,6 +22,34 @@ namespace {
 
 using namespace strata;
 using models::size_option;
+
+/// Sizes of one ResNet. Stages count from 0.
+struct Settings {
+  /// True for blocks of 1 x 1, 3 x 3 and 1 x 1 pixels, false for two of 3 x 3.
+  bool is_bottleneck = false;
+  /// Residual blocks of each stage.
+  std::vector<std::int64_t> layers = {2, 2, 2, 2};
+  /// Inner channels of the first stage. Each further stage has twice as many.
+  std::int64_t planes = 64;
+  /// True for a first convolution of 3 x 3 pixels, without pooling. Otherwise it has 7 x 7, and the stem divides the
+  /// image by 4.
+  bool is_small_stem = false;
+  std::int64_t height = 224;
+  std::int64_t width = 224;
+  std::int64_t channels = 3;
+  /// Classes; 0: as many as the data has.
+  std::int64_t classes = 0;
+  double label_smoothing = 0;
+
+  [[nodiscard]] std::size_t stages() const { return layers.size(); }
+  [[nodiscard]] std::int64_t inner(std::size_t stage) const { return planes << stage; }
+  /// Channels between the blocks of a stage.
+  [[nodiscard]] std::int64_t outer(std::size_t stage) const { return inner(stage) * (is_bottleneck ? 4 : 1); }
+  /// Pixels of the stem's window.
+  [[nodiscard]] std::int64_t stem_window() const { return is_small_stem ? 3 : 7; }
+  /// True if the first block of a stage changes the size of its input, so that its shortcut is a convolution.
+  [[nodiscard]] bool has_downsample(std::size_t stage) const { return stage > 0 || is_bottleneck; }
+};
 
 std::vector<models::NamedSize<Settings>> named_sizes() {
   return {{"resnet-18", {.layers = {2, 2, 2, 2}}},
@@ -63,8 +96,8 @@ std::vector<std::int64_t> whole_numbers(const std::vector<double>& numbers) {
   return whole;
 }
 
-}  // namespace
-
+/// Settings of the size that the options name, with the options that override it. \throws OptionError if
+/// `layers` has a number that is not whole, or too many.
 Settings settings_from(const Options& options) {
   Settings settings = models::settings_of_size(named_sizes(), options);
   if (options.word("block") != "auto") settings.is_bottleneck = options.word("block") == "bottleneck";
@@ -85,8 +118,6 @@ Settings settings_from(const Options& options) {
   settings.label_smoothing = options.number("label_smoothing");
   return settings;
 }
-
-namespace {
 
 /// Dims of images.
 struct Images {
@@ -246,6 +277,110 @@ class Resnet final : public Model {
 
  private:
   Settings settings_;
+};
+
+constexpr const char* kModelType = "torchvision_resnet";
+constexpr const char* kBasic = "BasicBlock";
+constexpr const char* kBottleneck = "Bottleneck";
+constexpr std::size_t kStages = 4;
+constexpr std::int64_t kPlanes = 64;
+
+class ResnetTensors final : public models::TensorList {
+ public:
+  explicit ResnetTensors(const Settings& settings) : settings_(settings) {}
+
+  /// A convolution and the batch norm of its result.
+  void add_convolution(const std::string& name, const std::string& norm, std::int64_t out, std::int64_t in,
+                       std::int64_t window) {
+    add(name + ".weight", {out, in, window, window});
+    add_norm(norm, out);
+    add(norm + ".running_mean", {out});
+    add(norm + ".running_var", {out});
+  }
+
+  void add_block(const std::string& block, std::size_t stage, std::int64_t in, bool has_downsample) {
+    const std::int64_t inner = settings_.inner(stage);
+    const std::int64_t outer = settings_.outer(stage);
+    if (settings_.is_bottleneck) {
+      add_convolution(block + "conv1", block + "bn1", inner, in, 1);
+      add_convolution(block + "conv2", block + "bn2", inner, inner, 3);
+      add_convolution(block + "conv3", block + "bn3", outer, inner, 1);
+    } else {
+      add_convolution(block + "conv1", block + "bn1", inner, in, 3);
+      add_convolution(block + "conv2", block + "bn2", outer, inner, 3);
+    }
+    if (has_downsample) add_convolution(block + "downsample.0", block + "downsample.1", outer, in, 1);
+  }
+
+ private:
+  const Settings& settings_;
+};
+
+/// The field `layers`: residual blocks of four stages.
+std::vector<double> layers_of(const HuggingFaceFields& config) {
+  const auto found = config.values().find("layers");
+  const auto* layers =
+      found == config.values().end() || !found->second ? nullptr : std::get_if<std::vector<double>>(&*found->second);
+  if (layers != nullptr && layers->size() == kStages) return *layers;
+  throw OptionError("layers",
+                    "found no list of four numbers; accepted: the blocks of four stages, such as [2, 2, 2, 2]");
+}
+
+/// ResNet with the names and the layout of torchvision's ResNet, whose arguments config.json has as fields.
+class ResnetFormat final : public HuggingFaceFormat {
+ public:
+  [[nodiscard]] std::optional<Options> options(const HuggingFaceFields& config) const override {
+    if (config.word("model_type", "") != kModelType) return std::nullopt;
+    config.require("groups", OptionValue(std::int64_t{1}));
+    config.require("width_per_group", OptionValue(kPlanes));
+    const std::string block = config.word("block");
+    if (block != kBasic && block != kBottleneck) {
+      throw OptionError("block", "found \"" + block + "\"; accepted: \"" + kBasic + "\", \"" + kBottleneck + "\"");
+    }
+    Options options;
+    options.set("block", OptionValue(std::string(block == kBasic ? "basic" : "bottleneck")));
+    options.set("layers", OptionValue(layers_of(config)));
+    options.set("image", OptionValue(models::checked_size(config, "image_size", 224)));
+    options.set("classes", OptionValue(models::checked_size(config, "num_classes", 1000)));
+    return options;
+  }
+
+  [[nodiscard]] HuggingFaceFields config(const Options& options, const DimSizes& sizes) const override {
+    const Settings settings = settings_from(options);
+    const auto require = [](const char* option, const auto& found, const auto& accepted, const std::string& words) {
+      if (found != accepted) throw OptionError(option, "accepted by torchvision: " + words);
+    };
+    require("stem", settings.is_small_stem, false, "\"imagenet\"");
+    require("layers", settings.stages(), kStages, "four stages");
+    require("planes", settings.planes, kPlanes, "64");
+    require("width", settings.width, settings.height, "the image's height");
+    require("channels", settings.channels, std::int64_t{3}, "3");
+    const std::vector<double> layers(settings.layers.begin(), settings.layers.end());
+    return HuggingFaceFields({{"architectures", OptionValue(std::vector<std::string>{"ResNet"})},
+                              {"model_type", OptionValue(std::string(kModelType))},
+                              {"block", OptionValue(std::string(settings.is_bottleneck ? kBottleneck : kBasic))},
+                              {"layers", OptionValue(layers)},
+                              {"image_size", OptionValue(settings.height)},
+                              {"num_classes", OptionValue(models::size_of_dim("classes", settings.classes, sizes))}});
+  }
+
+  [[nodiscard]] HuggingFaceTensors tensors(const Options& options, const DimSizes& sizes) const override {
+    const Settings settings = settings_from(options);
+    ResnetTensors list(settings);
+    list.add_convolution("conv1", "bn1", settings.planes, settings.channels, settings.stem_window());
+    std::int64_t in = settings.planes;
+    for (std::size_t stage = 0; stage < settings.stages(); ++stage) {
+      for (std::int64_t i = 0; i < settings.layers[stage]; ++i) {
+        const std::string block = "layer" + std::to_string(stage + 1) + "." + std::to_string(i) + ".";
+        list.add_block(block, stage, in, i == 0 && settings.has_downsample(stage));
+        in = settings.outer(stage);
+      }
+    }
+    list.add_linear("fc", models::size_of_dim("classes", settings.classes, sizes), in);
+    return {.tensors = list.take(), .ignored = {"*.num_batches_tracked"}};
+  }
+
+  [[nodiscard]] std::vector<std::string> families() const override { return {"torchvision_resnet"}; }
 };
 
 using Factory = models::FactoryWithFormat<Resnet, ResnetFormat>;

@@ -130,7 +130,7 @@ HuggingFaceFields T5Format::config(const Options& options, const DimSizes& sizes
                             {"d_kv", OptionValue(settings.head_dim)},
                             {"d_model", OptionValue(settings.embed)},
                             {"d_ff", OptionValue(settings.ffn)},
-                            {"vocab_size", OptionValue(models::vocabulary_rows(settings.vocab, sizes))},
+                            {"vocab_size", OptionValue(models::size_of_dim("vocab", settings.vocab, sizes))},
                             {"relative_attention_num_buckets", OptionValue(settings.buckets)},
                             {"relative_attention_max_distance", OptionValue(settings.max_distance)},
                             {"dropout_rate", OptionValue(settings.dropout)},
@@ -145,7 +145,7 @@ HuggingFaceFields T5Format::config(const Options& options, const DimSizes& sizes
 
 HuggingFaceTensors T5Format::tensors(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
-  const std::int64_t vocab = models::vocabulary_rows(settings.vocab, sizes);
+  const std::int64_t vocab = models::size_of_dim("vocab", settings.vocab, sizes);
   T5Tensors list(settings);
   list.add("shared.weight", {vocab, settings.embed});
   list.add_stack("encoder", settings.layers, false);

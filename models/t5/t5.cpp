@@ -1,13 +1,15 @@
 #include "t5.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/layers.hpp"
 #include "common/options.hpp"
-#include "relative_bias.hpp"
 #include "strata/error.hpp"
 #include "strata/graph.hpp"
 #include "strata/model.hpp"
@@ -104,6 +106,56 @@ Settings settings_from(const Options& options) {
 namespace {
 
 double deviation_of(std::int64_t fan_in) { return 1 / std::sqrt(static_cast<double>(fan_in)); }
+
+/// The buckets of distances between a key and its query: half of them hold one distance each, the others ranges that
+/// grow by the same factor up to `max_distance` (Raffel et al., "Exploring the Limits of Transfer Learning with a
+/// Unified Text-to-Text Transformer", 2019).
+struct Buckets {
+  std::int64_t count = 32;
+  std::int64_t max_distance = 128;
+  /// True if keys after the query have buckets of their own. If not, they share that of distance 0.
+  bool both_directions = true;
+
+  /// The bucket of a key `distance` positions after its query.
+  [[nodiscard]] std::int64_t of(std::int64_t distance) const {
+    const std::int64_t of_direction = both_directions ? count / 2 : count;
+    const std::int64_t first = both_directions && distance > 0 ? of_direction : 0;
+    const std::int64_t size = both_directions ? std::abs(distance) : std::max<std::int64_t>(0, -distance);
+    const std::int64_t exact = of_direction / 2;
+    if (size < exact) return first + size;
+    // In f32, as in other implementations, because a number next to a bound would otherwise have another bucket.
+    const float ratio = std::log(static_cast<float>(size) / static_cast<float>(exact)) /
+                        static_cast<float>(std::log(static_cast<double>(max_distance) / static_cast<double>(exact)));
+    const auto large = exact + static_cast<std::int64_t>(ratio * static_cast<float>(of_direction - exact));
+    return first + std::min(large, of_direction - 1);
+  }
+};
+
+/// A matrix [distance bucket] with a one in the bucket of each distance, from 1 - length on.
+class ChosenBuckets final : public Initializer {
+ public:
+  explicit ChosenBuckets(const Buckets& buckets) : buckets_(buckets) {}
+
+  [[nodiscard]] double value(std::span<const std::int64_t> index, const Shape& shape,
+                             std::uint64_t /*key*/) const override {
+    return buckets_.of(index[0] - shape[0] / 2) == index[1] ? 1 : 0;
+  }
+
+ private:
+  Buckets buckets_;
+};
+
+/// The bias of attention within a sequence of `length` tokens, [heads distance]. The parameter NAME.weight [bucket
+/// heads] is the table. Defines the dimension `distance`.
+Value relative_bias(GraphBuilder& b, const Buckets& buckets, std::int64_t length, const Dim& distance,
+                    const std::string& name) {
+  b.derive_dim(distance, 2 * length - 1, "the tokens of the sequence");
+  const double deviation = 1 / std::sqrt(static_cast<double>(*b.find_size("embed")));
+  const Value table = b.parameter(name + ".weight", {"bucket", "heads"}, Initialization::normal(deviation), true);
+  const Value chosen = b.constant(name + ".buckets", {distance, "bucket"},
+                                  Initialization::custom(std::make_shared<ChosenBuckets>(buckets)));
+  return b.linear(table, chosen, {"heads", distance}, name);
+}
 
 /// Appends the blocks of the encoder or of the decoder. Parameter names are those of the Hugging Face checkpoints.
 class StackBuilder {
@@ -247,7 +299,38 @@ class T5 final : public Model {
     return sizes;
   }
 
-  void build(GraphBuilder& builder) const override;
+  void build(GraphBuilder& b) const override {
+    b.define_dim("embed", settings_.embed);
+    b.define_dim("heads", settings_.heads);
+    b.define_dim("head_dim", settings_.head_dim);
+    b.define_dim("ffn", settings_.ffn);
+    b.define_dim("bucket", settings_.buckets);
+
+    const Value table = b.parameter("shared.weight", {"vocab", "embed"}, Initialization::normal(1), true);
+    StackBuilder encoder(b, settings_, "encoder", {"seq", b.input("mask", {"batch", "seq"})}, nullptr);
+    encoder.begin(0, table, "tokens");
+    encoder.add_blocks(settings_.layers);
+    const StackBuilder::Sequence encoded = encoder.finish();
+
+    StackBuilder decoder(b, settings_, "decoder", {"target_seq", b.input("target_mask", {"batch", "target_seq"})},
+                         &encoded);
+    decoder.begin(encoder.block() + 1, table, "target_tokens");
+    decoder.add_blocks(settings_.decoder_layers);
+    b.begin_block(decoder.block() + 1);
+    Value x = decoder.finish().stream;
+    Value head = table;
+    if (settings_.scaled) {
+      const Value factor = b.constant("lm_head.factor", {}, Initialization::constant(deviation_of(settings_.embed)));
+      x = b.multiply(x, factor, "lm_head.scaled");
+    }
+    if (!settings_.tied) {
+      head = b.parameter("lm_head.weight", {"vocab", "embed"}, Initialization::normal(deviation_of(settings_.embed)),
+                         true);
+    }
+    const Value logits = b.linear(x, head, {"batch", "target_seq", "vocab"}, "lm_head");
+    b.output("logits", logits);
+    b.cross_entropy_loss(logits, b.input("targets", {"batch", "target_seq"}), "loss");
+  }
 
   [[nodiscard]] std::optional<Generation> generation() const override {
     return Generation{.input = "target_tokens",
@@ -281,39 +364,6 @@ class T5 final : public Model {
  private:
   Settings settings_;
 };
-
-void T5::build(GraphBuilder& b) const {
-  b.define_dim("embed", settings_.embed);
-  b.define_dim("heads", settings_.heads);
-  b.define_dim("head_dim", settings_.head_dim);
-  b.define_dim("ffn", settings_.ffn);
-  b.define_dim("bucket", settings_.buckets);
-
-  const Value table = b.parameter("shared.weight", {"vocab", "embed"}, Initialization::normal(1), true);
-  StackBuilder encoder(b, settings_, "encoder", {"seq", b.input("mask", {"batch", "seq"})}, nullptr);
-  encoder.begin(0, table, "tokens");
-  encoder.add_blocks(settings_.layers);
-  const StackBuilder::Sequence encoded = encoder.finish();
-
-  StackBuilder decoder(b, settings_, "decoder", {"target_seq", b.input("target_mask", {"batch", "target_seq"})},
-                       &encoded);
-  decoder.begin(encoder.block() + 1, table, "target_tokens");
-  decoder.add_blocks(settings_.decoder_layers);
-  b.begin_block(decoder.block() + 1);
-  Value x = decoder.finish().stream;
-  Value head = table;
-  if (settings_.scaled) {
-    const Value factor = b.constant("lm_head.factor", {}, Initialization::constant(deviation_of(settings_.embed)));
-    x = b.multiply(x, factor, "lm_head.scaled");
-  }
-  if (!settings_.tied) {
-    head =
-        b.parameter("lm_head.weight", {"vocab", "embed"}, Initialization::normal(deviation_of(settings_.embed)), true);
-  }
-  const Value logits = b.linear(x, head, {"batch", "target_seq", "vocab"}, "lm_head");
-  b.output("logits", logits);
-  b.cross_entropy_loss(logits, b.input("targets", {"batch", "target_seq"}), "loss");
-}
 
 using Factory = models::FactoryWithFormat<T5, T5Format>;
 

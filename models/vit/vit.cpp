@@ -1,15 +1,18 @@
-#include "vit.hpp"
-
 #include <cmath>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/classification.hpp"
+#include "common/huggingface.hpp"
 #include "common/images.hpp"
 #include "common/layers.hpp"
 #include "common/options.hpp"
+#include "common/tensor_list.hpp"
 #include "strata/error.hpp"
 #include "strata/graph.hpp"
+#include "strata/huggingface.hpp"
 #include "strata/model.hpp"
 #include "strata/plugin.hpp"
 
@@ -18,6 +21,31 @@ namespace {
 
 using namespace strata;
 using models::size_option;
+
+/// Sizes and dropout rates of one ViT.
+struct Settings {
+  std::int64_t layers = 12;
+  std::int64_t heads = 12;
+  std::int64_t embed = 768;
+  std::int64_t ffn = 3072;
+  /// Pixels of a side of a patch, which is a square.
+  std::int64_t patch = 16;
+  std::int64_t height = 224;
+  std::int64_t width = 224;
+  std::int64_t channels = 3;
+  /// Classes; 0: as many as the data has.
+  std::int64_t classes = 0;
+  /// True if a class token stands before the patches and is classified. Otherwise the mean of all patches is.
+  bool class_token = true;
+  double dropout = 0;
+  double attention_dropout = 0;
+  double label_smoothing = 0;
+
+  [[nodiscard]] std::int64_t rows() const { return height / patch; }
+  [[nodiscard]] std::int64_t columns() const { return width / patch; }
+  /// Tokens of an image.
+  [[nodiscard]] std::int64_t tokens() const { return rows() * columns() + (class_token ? 1 : 0); }
+};
 
 /// The published sizes, for images of 224 x 224. All have ffn = 4 embed.
 std::vector<models::NamedSize<Settings>> named_sizes() {
@@ -53,8 +81,8 @@ OptionSchema option_schema() {
           models::label_smoothing_option()};
 }
 
-}  // namespace
-
+/// Settings of the size that the options name, with the options that override it. \throws OptionError if the
+/// number of heads does not divide embed, or the patch does not divide the image.
 Settings settings_from(const Options& options) {
   Settings settings = models::settings_of_size(named_sizes(), options);
   const models::Overrides overrides(options);
@@ -81,8 +109,6 @@ Settings settings_from(const Options& options) {
   }
   return settings;
 }
-
-namespace {
 
 const Dims kStream{"batch", "seq", "embed"};
 
@@ -218,6 +244,102 @@ class Vit final : public Model {
 
  private:
   Settings settings_;
+};
+
+constexpr const char* kModelType = "torchvision_vit";
+
+class VitTensors final : public models::TensorList {
+ public:
+  explicit VitTensors(const Settings& settings) : settings_(settings) {}
+
+  /// The projections to queries, keys and values, which are one tensor in the files.
+  void add_projections(const std::string& attention) {
+    const std::int64_t embed = settings_.embed;
+    std::int64_t begin = 0;
+    for (const char* part : {"q", "k", "v"}) {
+      const auto add_part = [&](const std::string& tensor, const std::string& parameter, Shape shape, bool transposed) {
+        list_.push_back({.name = attention + tensor,
+                         .parameter = attention + part + parameter,
+                         .shape = std::move(shape),
+                         .transposed = transposed,
+                         .slice_begin = begin,
+                         .slice_size = embed});
+      };
+      add_part("in_proj_weight", ".weight", {3 * embed, embed}, true);
+      add_part("in_proj_bias", ".bias", {3 * embed}, false);
+      begin += embed;
+    }
+  }
+
+  void add_layer(const std::string& layer) {
+    add_norm(layer + "ln_1", settings_.embed);
+    add_projections(layer + "self_attention.");
+    add_linear(layer + "self_attention.out_proj", settings_.embed, settings_.embed);
+    add_norm(layer + "ln_2", settings_.embed);
+    add_linear(layer + "mlp.0", settings_.ffn, settings_.embed);
+    add_linear(layer + "mlp.3", settings_.embed, settings_.ffn);
+  }
+
+ private:
+  const Settings& settings_;
+};
+
+/// ViT with the names and the layout of torchvision's VisionTransformer, whose arguments config.json has as fields.
+class VitFormat final : public HuggingFaceFormat {
+ public:
+  [[nodiscard]] std::optional<Options> options(const HuggingFaceFields& config) const override {
+    if (config.word("model_type", "") != kModelType) return std::nullopt;
+    const auto size = [&](const char* field) { return OptionValue(models::checked_size(config, field)); };
+    Options options;
+    options.set("layers", size("num_layers"));
+    options.set("heads", size("num_heads"));
+    options.set("embed", size("hidden_dim"));
+    options.set("ffn", size("mlp_dim"));
+    options.set("patch", size("patch_size"));
+    options.set("image", size("image_size"));
+    options.set("classes", OptionValue(models::checked_size(config, "num_classes", 1000)));
+    options.set("dropout", OptionValue(config.number("dropout", 0.0)));
+    options.set("attention_dropout", OptionValue(config.number("attention_dropout", 0.0)));
+    return options;
+  }
+
+  [[nodiscard]] HuggingFaceFields config(const Options& options, const DimSizes& sizes) const override {
+    const Settings settings = settings_from(options);
+    const auto refuse = [](const char* option, const std::string& found, const std::string& accepted) {
+      throw OptionError(option, "found " + found + "; accepted by torchvision: " + accepted);
+    };
+    if (!settings.class_token) refuse("class_token", "false", "true");
+    if (settings.width != settings.height) refuse("width", std::to_string(settings.width), "the image's height");
+    if (settings.channels != 3) refuse("channels", std::to_string(settings.channels), "3");
+    return HuggingFaceFields({{"architectures", OptionValue(std::vector<std::string>{"VisionTransformer"})},
+                              {"model_type", OptionValue(std::string(kModelType))},
+                              {"image_size", OptionValue(settings.height)},
+                              {"patch_size", OptionValue(settings.patch)},
+                              {"num_layers", OptionValue(settings.layers)},
+                              {"num_heads", OptionValue(settings.heads)},
+                              {"hidden_dim", OptionValue(settings.embed)},
+                              {"mlp_dim", OptionValue(settings.ffn)},
+                              {"num_classes", OptionValue(models::size_of_dim("classes", settings.classes, sizes))},
+                              {"dropout", OptionValue(settings.dropout)},
+                              {"attention_dropout", OptionValue(settings.attention_dropout)}});
+  }
+
+  [[nodiscard]] HuggingFaceTensors tensors(const Options& options, const DimSizes& sizes) const override {
+    const Settings settings = settings_from(options);
+    VitTensors list(settings);
+    if (settings.class_token) list.add("class_token", {1, 1, settings.embed});
+    list.add("conv_proj.weight", {settings.embed, settings.channels, settings.patch, settings.patch});
+    list.add("conv_proj.bias", {settings.embed});
+    list.add("encoder.pos_embedding", {1, settings.tokens(), settings.embed});
+    for (std::int64_t layer = 0; layer < settings.layers; ++layer) {
+      list.add_layer("encoder.layers.encoder_layer_" + std::to_string(layer) + ".");
+    }
+    list.add_norm("encoder.ln", settings.embed);
+    list.add_linear("heads.head", models::size_of_dim("classes", settings.classes, sizes), settings.embed);
+    return {.tensors = list.take()};
+  }
+
+  [[nodiscard]] std::vector<std::string> families() const override { return {"torchvision_vit"}; }
 };
 
 using Factory = models::FactoryWithFormat<Vit, VitFormat>;
