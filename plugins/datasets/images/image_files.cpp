@@ -1,8 +1,8 @@
-#include "image_files.hpp"
-
 #include <array>
 #include <limits>
 
+#include "image_source.hpp"
+#include "strata/data_file.hpp"
 #include "strata/error.hpp"
 
 namespace images {
@@ -44,30 +44,47 @@ void require_bytes(const DataFile& file, std::int64_t bytes, const std::string& 
          std::to_string(bytes) + ", since its header announces " + announced);
 }
 
+/// Images that lie one after another in a file, and their labels of one byte.
+struct ImageFile final : ImageSource {
+  std::shared_ptr<const DataFile> pixels;
+  std::shared_ptr<const DataFile> labels;
+  std::int64_t images = 0;
+  ImageSize image_size;
+  /// First byte of image 0 and of its label, and bytes from one to the next.
+  std::int64_t first_pixel = 0;
+  std::int64_t pixel_stride = 0;
+  std::int64_t first_label = 0;
+  std::int64_t label_stride = 0;
+
+  [[nodiscard]] std::string path() const override { return pixels->path().string(); }
+  [[nodiscard]] std::int64_t count() const override { return images; }
+  [[nodiscard]] ImageSize size() const override { return image_size; }
+  void read_pixels(std::int64_t index, std::uint8_t* destination) const override {
+    pixels->read(first_pixel + index * pixel_stride, image_size.pixels(), destination);
+  }
+
+  [[nodiscard]] std::int32_t read_label(std::int64_t index, std::int64_t classes) const override {
+    std::uint8_t label = 0;
+    const std::int64_t offset = first_label + index * label_stride;
+    labels->read(offset, 1, &label);
+    if (label < classes) return label;
+    throw RuntimeError("'" + labels->path().string() + "': found label " + std::to_string(label) + " of image " +
+                       std::to_string(index) + " at byte " + std::to_string(offset) + "; expected: labels from 0 to " +
+                       std::to_string(classes - 1));
+  }
+
+  [[nodiscard]] std::string fingerprint() const override {
+    std::string text = strata::fingerprint({pixels.get(), 1});
+    if (labels != pixels) text += " " + strata::fingerprint({labels.get(), 1});
+    return text;
+  }
+};
+
 }  // namespace
 
-void ImageFile::read_pixels(std::int64_t index, std::uint8_t* destination) const {
-  pixels->read(first_pixel + index * pixel_stride, image_size.pixels(), destination);
-}
-
-std::int32_t ImageFile::read_label(std::int64_t index, std::int64_t classes) const {
-  std::uint8_t label = 0;
-  const std::int64_t offset = first_label + index * label_stride;
-  labels->read(offset, 1, &label);
-  if (label < classes) return label;
-  throw RuntimeError("'" + labels->path().string() + "': found label " + std::to_string(label) + " of image " +
-                     std::to_string(index) + " at byte " + std::to_string(offset) + "; expected: labels from 0 to " +
-                     std::to_string(classes - 1));
-}
-
-std::string ImageFile::fingerprint() const {
-  std::string text = strata::fingerprint({pixels.get(), 1});
-  if (labels != pixels) text += " " + strata::fingerprint({labels.get(), 1});
-  return text;
-}
-
-ImageFile open_cifar10(const std::string& path) {
-  ImageFile file;
+Source open_cifar10(const std::string& path) {
+  const auto made = std::make_shared<ImageFile>();
+  ImageFile& file = *made;
   file.pixels = std::make_shared<const DataFile>(path);
   file.labels = file.pixels;
   file.image_size = kCifar10;
@@ -80,11 +97,12 @@ ImageFile open_cifar10(const std::string& path) {
   file.first_pixel = 1;
   file.pixel_stride = record;
   file.label_stride = record;
-  return file;
+  return made;
 }
 
-ImageFile open_mnist(const std::string& images, const std::string& labels) {
-  ImageFile file;
+Source open_mnist(const std::string& images, const std::string& labels) {
+  const auto made = std::make_shared<ImageFile>();
+  ImageFile& file = *made;
   file.pixels = std::make_shared<const DataFile>(images);
   file.labels = std::make_shared<const DataFile>(labels);
   const auto header = read_header<4>(*file.pixels, kImages, "images");
@@ -112,7 +130,7 @@ ImageFile open_mnist(const std::string& images, const std::string& labels) {
   file.first_label = 8;
   file.label_stride = 1;
   require_bytes(*file.labels, 8 + file.images, std::to_string(file.images) + " labels");
-  return file;
+  return made;
 }
 
 }  // namespace images

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace images {
@@ -20,10 +21,8 @@ class ImageSource {
  public:
   ImageSource() = default;
   virtual ~ImageSource() = default;
-  ImageSource(const ImageSource&) = default;
-  ImageSource(ImageSource&&) = default;
-  ImageSource& operator=(const ImageSource&) = default;
-  ImageSource& operator=(ImageSource&&) = default;
+  ImageSource(const ImageSource&) = delete;
+  ImageSource& operator=(const ImageSource&) = delete;
 
   /// The file or folder, for messages.
   [[nodiscard]] virtual std::string path() const = 0;
@@ -36,5 +35,21 @@ class ImageSource {
   /// Text that changes if the content changes.
   [[nodiscard]] virtual std::string fingerprint() const = 0;
 };
+
+using Source = std::shared_ptr<const ImageSource>;
+
+// These throw ConfigurationError that names the file or folder if it is damaged or has other contents.
+
+/// Opens a binary file of CIFAR-10: for each image a byte with its label and 3 · 32 · 32 bytes.
+[[nodiscard]] Source open_cifar10(const std::string& path);
+
+/// Opens two files in MNIST's format IDX, with big-endian headers: images (magic 0x803, then count, height and width)
+/// and labels (magic 0x801, then count).
+[[nodiscard]] Source open_mnist(const std::string& images, const std::string& labels);
+
+/// Opens a folder with a folder of PNG and JPEG files for each of `classes`. Classes have numbers in the order of the
+/// folders' names. Images are read as `size`, in RGB: the largest part in the middle that has its proportions,
+/// resampled with a triangle filter.
+[[nodiscard]] Source open_folder(const std::string& path, const ImageSize& size, std::int64_t classes);
 
 }  // namespace images

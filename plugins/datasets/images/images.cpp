@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "image_files.hpp"
-#include "image_folder.hpp"
+#include "image_source.hpp"
 #include "shared/data_option.hpp"
 #include "strata/dataset.hpp"
 #include "strata/error.hpp"
@@ -17,7 +16,7 @@ namespace {
 using namespace strata;
 using datasets::data_option;
 
-using Sources = std::vector<std::shared_ptr<const ImageSource>>;
+using Sources = std::vector<Source>;
 
 /// What an ImageDataset is made of.
 struct ImageData {
@@ -32,16 +31,45 @@ struct ImageData {
   std::string fingerprint;
 };
 
+/// The inputs: "images" [batch channels height width] and "labels" [batch].
+std::vector<DatasetInput> image_inputs() {
+  return {{.name = "images", .dims = {"channels", "height", "width"}, .dtype = DType::f32},
+          {.name = "labels", .dims = {}, .indexes = "classes", .is_target = true}};
+}
+
 /// Images and their labels, in the order of the files.
 class ImageDataset final : public Dataset {
  public:
   explicit ImageDataset(ImageData data) : data_(std::move(data)), size_(data_.training.front()->size()) {}
 
-  [[nodiscard]] DimSizes sizes() const override;
-  [[nodiscard]] std::int64_t samples(DataSplit split) const override;
-  void read(const SampleKey& key, std::span<void* const> destinations) const override;
+  [[nodiscard]] DimSizes sizes() const override {
+    return {{"channels", size_.channels}, {"height", size_.height}, {"width", size_.width}, {"classes", data_.classes}};
+  }
+  [[nodiscard]] std::int64_t samples(DataSplit split) const override {
+    std::int64_t samples = 0;
+    for (const auto& source : split == DataSplit::training ? data_.training : data_.validation)
+      samples += source->count();
+    return samples;
+  }
+  void read(const SampleKey& key, std::span<void* const> destinations) const override {
+    std::int64_t index = key.index;
+    const Sources& sources = key.split == DataSplit::training ? data_.training : data_.validation;
+    auto source = sources.begin();
+    for (; index >= (*source)->count(); ++source) index -= (*source)->count();
+    if (destinations[0] != nullptr) {
+      std::vector<std::uint8_t> pixels(static_cast<std::size_t>(size_.pixels()));
+      (*source)->read_pixels(index, pixels.data());
+      write(pixels, view_of(key), static_cast<float*>(destinations[0]));
+    }
+    if (destinations[1] != nullptr) {
+      *static_cast<std::int32_t*>(destinations[1]) = (*source)->read_label(index, data_.classes);
+    }
+  }
   [[nodiscard]] std::string fingerprint() const override { return data_.fingerprint; }
-  [[nodiscard]] std::string description() const override;
+  [[nodiscard]] std::string description() const override {
+    return std::to_string(samples(DataSplit::training)) + " images of '" + data_.training.front()->path() + "'" +
+           (data_.training.size() == 1 ? "" : " and " + std::to_string(data_.training.size() - 1) + " more");
+  }
 
  private:
   /// How one image is augmented.
@@ -51,77 +79,36 @@ class ImageDataset final : public Dataset {
     std::int64_t right = 0;
   };
 
-  [[nodiscard]] View view_of(const SampleKey& key) const;
-  void write(const std::vector<std::uint8_t>& pixels, const View& view, float* destination) const;
+  [[nodiscard]] View view_of(const SampleKey& key) const {
+    View view;
+    if (key.split != DataSplit::training) return view;
+    const std::uint64_t stream = random::stream_key(key.seed, "image view", key.epoch);
+    const auto words = random::philox4x32(stream, static_cast<std::uint64_t>(key.index));
+    const auto shifts = static_cast<std::uint32_t>(2 * data_.crop + 1);
+    view.is_mirrored = data_.flip && words[0] % 2 == 1;
+    view.down = static_cast<std::int64_t>(words[1] % shifts) - data_.crop;
+    view.right = static_cast<std::int64_t>(words[2] % shifts) - data_.crop;
+    return view;
+  }
+  void write(const std::vector<std::uint8_t>& pixels, const View& view, float* destination) const {
+    for (std::int64_t channel = 0; channel < size_.channels; ++channel) {
+      const std::array<float, 256>& values = data_.values[static_cast<std::size_t>(channel)];
+      for (std::int64_t y = 0; y < size_.height; ++y) {
+        for (std::int64_t x = 0; x < size_.width; ++x) {
+          const std::int64_t row = y - view.down;
+          const std::int64_t column = (view.is_mirrored ? size_.width - 1 - x : x) - view.right;
+          const bool is_inside = row >= 0 && row < size_.height && column >= 0 && column < size_.width;
+          // A shifted image has a black border.
+          const auto at = static_cast<std::size_t>((channel * size_.height + row) * size_.width + column);
+          *destination++ = values[is_inside ? pixels[at] : 0];
+        }
+      }
+    }
+  }
 
   ImageData data_;
   ImageSize size_;
 };
-
-/// The inputs: "images" [batch channels height width] and "labels" [batch].
-std::vector<DatasetInput> image_inputs() {
-  return {{.name = "images", .dims = {"channels", "height", "width"}, .dtype = DType::f32},
-          {.name = "labels", .dims = {}, .indexes = "classes", .is_target = true}};
-}
-
-DimSizes ImageDataset::sizes() const {
-  return {{"channels", size_.channels}, {"height", size_.height}, {"width", size_.width}, {"classes", data_.classes}};
-}
-
-std::int64_t ImageDataset::samples(DataSplit split) const {
-  std::int64_t samples = 0;
-  for (const auto& source : split == DataSplit::training ? data_.training : data_.validation)
-    samples += source->count();
-  return samples;
-}
-
-std::string ImageDataset::description() const {
-  return std::to_string(samples(DataSplit::training)) + " images of '" + data_.training.front()->path() + "'" +
-         (data_.training.size() == 1 ? "" : " and " + std::to_string(data_.training.size() - 1) + " more");
-}
-
-void ImageDataset::read(const SampleKey& key, std::span<void* const> destinations) const {
-  std::int64_t index = key.index;
-  const Sources& sources = key.split == DataSplit::training ? data_.training : data_.validation;
-  auto source = sources.begin();
-  for (; index >= (*source)->count(); ++source) index -= (*source)->count();
-  if (destinations[0] != nullptr) {
-    std::vector<std::uint8_t> pixels(static_cast<std::size_t>(size_.pixels()));
-    (*source)->read_pixels(index, pixels.data());
-    write(pixels, view_of(key), static_cast<float*>(destinations[0]));
-  }
-  if (destinations[1] != nullptr) {
-    *static_cast<std::int32_t*>(destinations[1]) = (*source)->read_label(index, data_.classes);
-  }
-}
-
-ImageDataset::View ImageDataset::view_of(const SampleKey& key) const {
-  View view;
-  if (key.split != DataSplit::training) return view;
-  const std::uint64_t stream = random::stream_key(key.seed, "image view", key.epoch);
-  const auto words = random::philox4x32(stream, static_cast<std::uint64_t>(key.index));
-  const auto shifts = static_cast<std::uint32_t>(2 * data_.crop + 1);
-  view.is_mirrored = data_.flip && words[0] % 2 == 1;
-  view.down = static_cast<std::int64_t>(words[1] % shifts) - data_.crop;
-  view.right = static_cast<std::int64_t>(words[2] % shifts) - data_.crop;
-  return view;
-}
-
-void ImageDataset::write(const std::vector<std::uint8_t>& pixels, const View& view, float* destination) const {
-  for (std::int64_t channel = 0; channel < size_.channels; ++channel) {
-    const std::array<float, 256>& values = data_.values[static_cast<std::size_t>(channel)];
-    for (std::int64_t y = 0; y < size_.height; ++y) {
-      for (std::int64_t x = 0; x < size_.width; ++x) {
-        const std::int64_t row = y - view.down;
-        const std::int64_t column = (view.is_mirrored ? size_.width - 1 - x : x) - view.right;
-        const bool is_inside = row >= 0 && row < size_.height && column >= 0 && column < size_.width;
-        // A shifted image has a black border.
-        const auto at = static_cast<std::size_t>((channel * size_.height + row) * size_.width + column);
-        *destination++ = values[is_inside ? pixels[at] : 0];
-      }
-    }
-  }
-}
 
 constexpr double kLargestScaledSide = 65536;
 
@@ -169,8 +156,7 @@ Sources open_files(const Options& options, const std::string& option) {
         const ImageSize size{3, options.integer("height"), options.integer("width")};
         sources.push_back(open_folder(paths[i], size, options.integer("classes")));
       } else {
-        sources.push_back(
-            std::make_shared<const ImageFile>(pairs ? open_mnist(paths[i], paths[i + 1]) : open_cifar10(paths[i])));
+        sources.push_back(pairs ? open_mnist(paths[i], paths[i + 1]) : open_cifar10(paths[i]));
       }
     }
   } catch (const ConfigurationError& error) {

@@ -45,7 +45,38 @@ class MaskedDataset final : public Dataset {
 
   [[nodiscard]] DimSizes sizes() const override { return with_mask_sizes({{"seq", length_}}); }
   [[nodiscard]] std::int64_t samples(DataSplit split) const override { return windows_.samples(split); }
-  void read(const SampleKey& key, std::span<void* const> destinations) const override;
+  void read(const SampleKey& key, std::span<void* const> given) const override {
+    const std::vector<void*> destinations = all_destinations(given, kInputs);
+    write_mask(static_cast<std::size_t>(length_), length_, destinations[kMask]);
+    write_padded({}, length_, 0, destinations[kSegments]);
+    auto* tokens = static_cast<std::int32_t*>(destinations[kTokens]);
+    auto* targets = static_cast<std::int32_t*>(destinations[kTargets]);
+    if (tokens == nullptr && targets == nullptr) return;
+    std::vector<std::int32_t> window(static_cast<std::size_t>(window_length()));
+    const std::array<void*, 1> of_window{window.data()};
+    windows_.read(key, of_window);
+    const bool trains = key.split == DataSplit::training;
+    const std::uint64_t stream =
+        random::stream_key(key.seed, trains ? "masked tokens" : "masked validation", key.epoch);
+    std::vector<std::int32_t> answers(static_cast<std::size_t>(length_), -1);
+    std::vector<std::int32_t> shown(static_cast<std::size_t>(length_));
+    const std::int64_t begin = first_ >= 0 ? 1 : 0;
+    if (first_ >= 0) shown.front() = first_;
+    if (last_ >= 0) shown.back() = last_;
+    for (std::int64_t i = 0; i < window_length(); ++i) {
+      const std::int32_t token = window[static_cast<std::size_t>(i)];
+      const auto at = static_cast<std::size_t>(begin + i);
+      shown[at] = token;
+      // Three words of a block: whether, how, and by which token.
+      const auto index = static_cast<std::uint64_t>(key.index * length_ + begin + i);
+      const bool is_chosen = random::philox4x32(stream, index)[0] < random::drop_threshold(share_) || share_ == 1;
+      if (!is_chosen || token == document_end_) continue;
+      answers[at] = token;
+      shown[at] = hidden(stream, index, token);
+    }
+    if (tokens != nullptr) std::copy(shown.begin(), shown.end(), tokens);
+    if (targets != nullptr) std::copy(answers.begin(), answers.end(), targets);
+  }
   void read_common(std::span<void* const> given) const override {
     write_positions(length_, all_destinations(given, kInputs)[kPositions]);
   }
@@ -64,7 +95,12 @@ class MaskedDataset final : public Dataset {
     request.sizes["seq"] = window_length();
     return request;
   }
-  [[nodiscard]] std::int32_t hidden(std::uint64_t stream, std::uint64_t index, std::int32_t token) const;
+  [[nodiscard]] std::int32_t hidden(std::uint64_t stream, std::uint64_t index, std::int32_t token) const {
+    const auto words = random::philox4x32(stream, index);
+    if (words[1] < random::drop_threshold(0.8)) return mask_;
+    if (words[1] >= random::drop_threshold(0.9)) return token;
+    return static_cast<std::int32_t>(static_cast<std::uint64_t>(words[2]) * static_cast<std::uint64_t>(vocab_) >> 32U);
+  }
 
   std::int32_t mask_, first_, last_, document_end_;
   double share_;
@@ -72,45 +108,6 @@ class MaskedDataset final : public Dataset {
   std::int64_t vocab_;
   TokenDataset windows_;
 };
-
-void MaskedDataset::read(const SampleKey& key, std::span<void* const> given) const {
-  const std::vector<void*> destinations = all_destinations(given, kInputs);
-  write_mask(static_cast<std::size_t>(length_), length_, destinations[kMask]);
-  write_padded({}, length_, 0, destinations[kSegments]);
-  auto* tokens = static_cast<std::int32_t*>(destinations[kTokens]);
-  auto* targets = static_cast<std::int32_t*>(destinations[kTargets]);
-  if (tokens == nullptr && targets == nullptr) return;
-  std::vector<std::int32_t> window(static_cast<std::size_t>(window_length()));
-  const std::array<void*, 1> of_window{window.data()};
-  windows_.read(key, of_window);
-  const bool trains = key.split == DataSplit::training;
-  const std::uint64_t stream = random::stream_key(key.seed, trains ? "masked tokens" : "masked validation", key.epoch);
-  std::vector<std::int32_t> answers(static_cast<std::size_t>(length_), -1);
-  std::vector<std::int32_t> shown(static_cast<std::size_t>(length_));
-  const std::int64_t begin = first_ >= 0 ? 1 : 0;
-  if (first_ >= 0) shown.front() = first_;
-  if (last_ >= 0) shown.back() = last_;
-  for (std::int64_t i = 0; i < window_length(); ++i) {
-    const std::int32_t token = window[static_cast<std::size_t>(i)];
-    const auto at = static_cast<std::size_t>(begin + i);
-    shown[at] = token;
-    // Three words of a block: whether, how, and by which token.
-    const auto index = static_cast<std::uint64_t>(key.index * length_ + begin + i);
-    const bool is_chosen = random::philox4x32(stream, index)[0] < random::drop_threshold(share_) || share_ == 1;
-    if (!is_chosen || token == document_end_) continue;
-    answers[at] = token;
-    shown[at] = hidden(stream, index, token);
-  }
-  if (tokens != nullptr) std::copy(shown.begin(), shown.end(), tokens);
-  if (targets != nullptr) std::copy(answers.begin(), answers.end(), targets);
-}
-
-std::int32_t MaskedDataset::hidden(std::uint64_t stream, std::uint64_t index, std::int32_t token) const {
-  const auto words = random::philox4x32(stream, index);
-  if (words[1] < random::drop_threshold(0.8)) return mask_;
-  if (words[1] >= random::drop_threshold(0.9)) return token;
-  return static_cast<std::int32_t>(static_cast<std::uint64_t>(words[2]) * static_cast<std::uint64_t>(vocab_) >> 32U);
-}
 
 class MaskedFactory final : public MaskingFactory<MaskedDataset> {
  public:

@@ -61,7 +61,29 @@ class SentenceDataset final : public Dataset {
 
   [[nodiscard]] DimSizes sizes() const override { return with_mask_sizes({{"seq", length_}}); }
   [[nodiscard]] std::int64_t samples(DataSplit split) const override { return split_.samples(split); }
-  void read(const SampleKey& key, std::span<void* const> destinations) const override;
+  void read(const SampleKey& key, std::span<void* const> given) const override {
+    const std::vector<void*> destinations = all_destinations(given, kInputs);
+    const std::int64_t document = split_.document(key);
+    const std::int64_t room = length_ - (second_ ? 3 : 2);
+    std::vector<std::int32_t> first = first_.read(document, room);
+    std::vector<std::int32_t> second = second_ ? second_->read(document, room) : std::vector<std::int32_t>{};
+    while (std::ssize(first) + std::ssize(second) > room) (first.size() > second.size() ? first : second).pop_back();
+    std::vector<std::int32_t> tokens{first_token_};
+    tokens.insert(tokens.end(), first.begin(), first.end());
+    tokens.push_back(last_token_);
+    std::vector<std::int32_t> segments(tokens.size(), 0);
+    if (second_) {
+      tokens.insert(tokens.end(), second.begin(), second.end());
+      tokens.push_back(last_token_);
+      segments.resize(tokens.size(), 1);
+    }
+    write_padded(tokens, length_, padding_, destinations[kTokens]);
+    write_padded(segments, length_, 0, destinations[kSegments]);
+    write_mask(tokens.size(), length_, destinations[kMask]);
+    if (destinations[kLabels] != nullptr) {
+      *static_cast<std::int32_t*>(destinations[kLabels]) = labels_[static_cast<std::size_t>(document)];
+    }
+  }
   void read_common(std::span<void* const> given) const override {
     write_positions(length_, all_destinations(given, kInputs)[kPositions]);
   }
@@ -102,30 +124,6 @@ class SentenceDataset final : public Dataset {
   std::vector<DataFile> label_files_;
   std::vector<std::int32_t> labels_;
 };
-
-void SentenceDataset::read(const SampleKey& key, std::span<void* const> given) const {
-  const std::vector<void*> destinations = all_destinations(given, kInputs);
-  const std::int64_t document = split_.document(key);
-  const std::int64_t room = length_ - (second_ ? 3 : 2);
-  std::vector<std::int32_t> first = first_.read(document, room);
-  std::vector<std::int32_t> second = second_ ? second_->read(document, room) : std::vector<std::int32_t>{};
-  while (std::ssize(first) + std::ssize(second) > room) (first.size() > second.size() ? first : second).pop_back();
-  std::vector<std::int32_t> tokens{first_token_};
-  tokens.insert(tokens.end(), first.begin(), first.end());
-  tokens.push_back(last_token_);
-  std::vector<std::int32_t> segments(tokens.size(), 0);
-  if (second_) {
-    tokens.insert(tokens.end(), second.begin(), second.end());
-    tokens.push_back(last_token_);
-    segments.resize(tokens.size(), 1);
-  }
-  write_padded(tokens, length_, padding_, destinations[kTokens]);
-  write_padded(segments, length_, 0, destinations[kSegments]);
-  write_mask(tokens.size(), length_, destinations[kMask]);
-  if (destinations[kLabels] != nullptr) {
-    *static_cast<std::int32_t*>(destinations[kLabels]) = labels_[static_cast<std::size_t>(document)];
-  }
-}
 
 class SentenceFactory final : public MaskingFactory<SentenceDataset> {
  public:

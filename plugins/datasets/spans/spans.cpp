@@ -81,7 +81,34 @@ class SpanDataset final : public Dataset {
 
   [[nodiscard]] DimSizes sizes() const override { return with_mask_sizes({{"seq", source_}, {"target_seq", target_}}); }
   [[nodiscard]] std::int64_t samples(DataSplit split) const override { return windows_.samples(split); }
-  void read(const SampleKey& key, std::span<void* const> destinations) const override;
+  void read(const SampleKey& key, std::span<void* const> given) const override {
+    const std::vector<void*> destinations = all_destinations(given, kInputs);
+    std::vector<std::int32_t> window(static_cast<std::size_t>(sizes_.window));
+    const std::array<void*, 1> of_window{window.data()};
+    windows_.read(key, of_window);
+    const bool trains = key.split == DataSplit::training;
+    const std::uint64_t epoch = random::stream_key(key.seed, trains ? "spans" : "spans of validation", key.epoch);
+    const std::uint64_t stream = random::step_key(epoch, static_cast<std::uint64_t>(key.index));
+    const std::vector<std::int64_t> kept = divide(stream, sizes_.window - sizes_.hidden, sizes_.spans);
+    const std::vector<std::int64_t> hidden = divide(stream + 1, sizes_.hidden, sizes_.spans);
+    std::vector<std::int32_t> source;
+    std::vector<std::int32_t> target;
+    auto at = window.begin();
+    for (std::size_t span = 0; span < kept.size(); ++span) {
+      const auto sentinel = static_cast<std::int32_t>(sentinel_ - static_cast<std::int64_t>(span));
+      source.insert(source.end(), at, at + kept[span]);
+      source.push_back(sentinel);
+      at += kept[span];
+      target.push_back(sentinel);
+      target.insert(target.end(), at, at + hidden[span]);
+      at += hidden[span];
+    }
+    source.push_back(end_);
+    target.push_back(end_);
+    write_padded(source, source_, start_, destinations[kTokens]);
+    write_mask(source.size(), source_, destinations[kMask]);
+    write_targets(target, target_, start_, std::span(destinations).subspan(kTargetTokens));
+  }
   [[nodiscard]] std::string fingerprint() const override { return windows_.fingerprint(); }
   [[nodiscard]] std::string description() const override { return windows_.description(); }
   [[nodiscard]] std::optional<Vocabulary> vocabulary() const override { return windows_.vocabulary(); }
@@ -110,35 +137,6 @@ class SpanDataset final : public Dataset {
   std::int32_t end_, start_;
   TokenDataset windows_;
 };
-
-void SpanDataset::read(const SampleKey& key, std::span<void* const> given) const {
-  const std::vector<void*> destinations = all_destinations(given, kInputs);
-  std::vector<std::int32_t> window(static_cast<std::size_t>(sizes_.window));
-  const std::array<void*, 1> of_window{window.data()};
-  windows_.read(key, of_window);
-  const bool trains = key.split == DataSplit::training;
-  const std::uint64_t epoch = random::stream_key(key.seed, trains ? "spans" : "spans of validation", key.epoch);
-  const std::uint64_t stream = random::step_key(epoch, static_cast<std::uint64_t>(key.index));
-  const std::vector<std::int64_t> kept = divide(stream, sizes_.window - sizes_.hidden, sizes_.spans);
-  const std::vector<std::int64_t> hidden = divide(stream + 1, sizes_.hidden, sizes_.spans);
-  std::vector<std::int32_t> source;
-  std::vector<std::int32_t> target;
-  auto at = window.begin();
-  for (std::size_t span = 0; span < kept.size(); ++span) {
-    const auto sentinel = static_cast<std::int32_t>(sentinel_ - static_cast<std::int64_t>(span));
-    source.insert(source.end(), at, at + kept[span]);
-    source.push_back(sentinel);
-    at += kept[span];
-    target.push_back(sentinel);
-    target.insert(target.end(), at, at + hidden[span]);
-    at += hidden[span];
-  }
-  source.push_back(end_);
-  target.push_back(end_);
-  write_padded(source, source_, start_, destinations[kTokens]);
-  write_mask(source.size(), source_, destinations[kMask]);
-  write_targets(target, target_, start_, std::span(destinations).subspan(kTargetTokens));
-}
 
 using SpanFactory = TwoSequenceFactory<SpanDataset>;
 

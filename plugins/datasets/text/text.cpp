@@ -15,42 +15,6 @@ namespace {
 
 using namespace strata;
 
-/// The bytes of a file, read as they are needed.
-class ByteSource final : public TokenSource {
- public:
-  explicit ByteSource(std::shared_ptr<const DataFile> file) : file_(std::move(file)) {}
-
-  [[nodiscard]] std::string name() const override { return file_->path().string(); }
-  [[nodiscard]] std::int64_t size() const override { return file_->bytes(); }
-  void read(std::int64_t begin, std::int64_t count, std::int32_t* destination) const override;
-
- private:
-  std::shared_ptr<const DataFile> file_;
-};
-
-/// The characters of a text, which is encoded once and kept in memory. A token is the index of its code point among
-/// those that occur, in ascending order.
-class CharacterSource final : public TokenSource {
- public:
-  /// `known`: the characters that may occur, or null for those that do. \throws ConfigurationError with the byte offset
-  /// if the file is not UTF-8 or has a character that is not known.
-  explicit CharacterSource(const DataFile& file, const Vocabulary* known = nullptr);
-
-  [[nodiscard]] std::string name() const override { return name_; }
-  [[nodiscard]] std::int64_t size() const override {
-    return static_cast<std::int64_t>(wide_.empty() ? narrow_.size() : wide_.size());
-  }
-  void read(std::int64_t begin, std::int64_t count, std::int32_t* destination) const override;
-  [[nodiscard]] const Vocabulary& vocabulary() const { return vocabulary_; }
-
- private:
-  std::string name_;
-  Vocabulary vocabulary_;
-  /// One of the two is used, depending on the number of characters.
-  std::vector<std::uint16_t> narrow_;
-  std::vector<std::uint32_t> wide_;
-};
-
 constexpr std::size_t kCodePoints = 0x110000;
 
 std::string read_text(const DataFile& file) {
@@ -70,58 +34,89 @@ std::vector<Token> encode(const std::string& text, const std::vector<std::uint32
   return tokens;
 }
 
-void ByteSource::read(std::int64_t begin, std::int64_t count, std::int32_t* destination) const {
-  // The bytes are read to the end of the destination and widened from its beginning, so no other memory is needed.
-  auto* bytes = reinterpret_cast<unsigned char*>(destination) + 3 * count;
-  file_->read(begin, count, bytes);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int32_t token = bytes[i];
-    destination[i] = token;
-  }
-}
+/// The bytes of a file, read as they are needed.
+class ByteSource final : public TokenSource {
+ public:
+  explicit ByteSource(std::shared_ptr<const DataFile> file) : file_(std::move(file)) {}
 
-CharacterSource::CharacterSource(const DataFile& file, const Vocabulary* known) : name_(file.path().string()) {
-  const std::string text = read_text(file);
-  std::vector<bool> accepted(kCodePoints, known == nullptr);
-  std::vector<bool> seen(kCodePoints);
-  if (known != nullptr) {
-    for (const char32_t character : known->characters) accepted[character] = seen[character] = true;
-  }
-  std::size_t count = 0;
-  try {
-    for (std::size_t position = 0; position < text.size(); ++count) {
-      const std::size_t begin = position;
-      const char32_t character = next_code_point(text, position);
-      if (!accepted[character]) {
-        throw ConfigurationError("byte " + std::to_string(begin) + " begins '" + text.substr(begin, position - begin) +
-                                 "', a character that the training text does not have");
-      }
-      seen[character] = true;
+  [[nodiscard]] std::string name() const override { return file_->path().string(); }
+  [[nodiscard]] std::int64_t size() const override { return file_->bytes(); }
+  void read(std::int64_t begin, std::int64_t count, std::int32_t* destination) const override {
+    // The bytes are read to the end of the destination and widened from its beginning, so no other memory is needed.
+    auto* bytes = reinterpret_cast<unsigned char*>(destination) + 3 * count;
+    file_->read(begin, count, bytes);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int32_t token = bytes[i];
+      destination[i] = token;
     }
-  } catch (const ConfigurationError& error) {
-    throw ConfigurationError("'" + name_ + "': " + error.what());
   }
-  vocabulary_.kind = Vocabulary::Kind::characters;
-  std::vector<std::uint32_t> index(kCodePoints);
-  for (std::size_t code_point = 0; code_point < kCodePoints; ++code_point) {
-    if (!seen[code_point]) continue;
-    index[code_point] = static_cast<std::uint32_t>(vocabulary_.characters.size());
-    vocabulary_.characters.push_back(static_cast<char32_t>(code_point));
-  }
-  if (vocabulary_.characters.size() <= 0x10000) {
-    narrow_ = encode<std::uint16_t>(text, index, count);
-  } else {
-    wide_ = encode<std::uint32_t>(text, index, count);
-  }
-}
 
-void CharacterSource::read(std::int64_t begin, std::int64_t count, std::int32_t* destination) const {
-  if (wide_.empty()) {
-    std::copy_n(narrow_.begin() + begin, count, destination);
-  } else {
-    std::copy_n(wide_.begin() + begin, count, destination);
+ private:
+  std::shared_ptr<const DataFile> file_;
+};
+
+/// The characters of a text, which is encoded once and kept in memory. A token is the index of its code point among
+/// those that occur, in ascending order.
+class CharacterSource final : public TokenSource {
+ public:
+  /// `known`: the characters that may occur, or null for those that do. \throws ConfigurationError with the byte offset
+  /// if the file is not UTF-8 or has a character that is not known.
+  explicit CharacterSource(const DataFile& file, const Vocabulary* known) : name_(file.path().string()) {
+    const std::string text = read_text(file);
+    std::vector<bool> accepted(kCodePoints, known == nullptr);
+    std::vector<bool> seen(kCodePoints);
+    if (known != nullptr) {
+      for (const char32_t character : known->characters) accepted[character] = seen[character] = true;
+    }
+    std::size_t count = 0;
+    try {
+      for (std::size_t position = 0; position < text.size(); ++count) {
+        const std::size_t begin = position;
+        const char32_t character = next_code_point(text, position);
+        if (!accepted[character]) {
+          throw ConfigurationError("byte " + std::to_string(begin) + " begins '" +
+                                   text.substr(begin, position - begin) +
+                                   "', a character that the training text does not have");
+        }
+        seen[character] = true;
+      }
+    } catch (const ConfigurationError& error) {
+      throw ConfigurationError("'" + name_ + "': " + error.what());
+    }
+    vocabulary_.kind = Vocabulary::Kind::characters;
+    std::vector<std::uint32_t> index(kCodePoints);
+    for (std::size_t code_point = 0; code_point < kCodePoints; ++code_point) {
+      if (!seen[code_point]) continue;
+      index[code_point] = static_cast<std::uint32_t>(vocabulary_.characters.size());
+      vocabulary_.characters.push_back(static_cast<char32_t>(code_point));
+    }
+    if (vocabulary_.characters.size() <= 0x10000) {
+      narrow_ = encode<std::uint16_t>(text, index, count);
+    } else {
+      wide_ = encode<std::uint32_t>(text, index, count);
+    }
   }
-}
+
+  [[nodiscard]] std::string name() const override { return name_; }
+  [[nodiscard]] std::int64_t size() const override {
+    return static_cast<std::int64_t>(wide_.empty() ? narrow_.size() : wide_.size());
+  }
+  void read(std::int64_t begin, std::int64_t count, std::int32_t* destination) const override {
+    if (wide_.empty()) {
+      std::copy_n(narrow_.begin() + begin, count, destination);
+    } else {
+      std::copy_n(wide_.begin() + begin, count, destination);
+    }
+  }
+  [[nodiscard]] const Vocabulary& vocabulary() const { return vocabulary_; }
+
+ private:
+  std::string name_;
+  Vocabulary vocabulary_;
+  /// One of the two is used, depending on the number of characters.
+  std::vector<std::uint16_t> narrow_;
+  std::vector<std::uint32_t> wide_;
+};
 
 /// The file of the training text, and that of the validation text if it has one of its own.
 class OpenedText {

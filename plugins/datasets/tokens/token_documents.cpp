@@ -1,8 +1,6 @@
 #include "token_documents.hpp"
 
 #include <algorithm>
-#include <filesystem>
-#include <memory>
 #include <numeric>
 
 #include "shared/token_dataset.hpp"
@@ -15,8 +13,7 @@ using namespace strata;
 
 std::vector<OptionSpecification> document_options() {
   return {
-      option::word("type", "uint16", "How raw tokens are stored, little-endian. Other files say it themselves.",
-                   {"uint16", "uint32"}),
+      token_type_option(),
       option::integer("document_end", -1, -1, kLargestToken,
                       "The token that ends each document; -1: the files are .idx files, which know their documents."),
       tokenizer_option(), validation_option()};
@@ -25,21 +22,10 @@ std::vector<OptionSpecification> document_options() {
 TokenDocuments::TokenDocuments(const std::string& option, const Options& options, const DatasetRequest& request)
     : name_(options.word(option)) {
   at_option(option, [&] {
-    const std::filesystem::path path = name_;
-    const bool indexed = path.extension() == ".idx";
-    if (indexed) files_.emplace_back(path);
-    const auto file =
-        std::make_shared<const DataFile>(indexed ? std::filesystem::path(path).replace_extension(".bin") : path);
-    files_.emplace_back(file->path());
-    TokenLayout layout =
-        indexed ? indexed_layout(files_.front(), *file)
-                : token_layout(*file, options.word("type") == "uint32" ? TokenType::uint32 : TokenType::uint16);
-    begins_ = layout.document_starts;
-    const auto vocab = request.sizes.find("vocab");
-    const TokenFile source(file, std::move(layout),
-                           vocab == request.sizes.end() ? std::nullopt : std::optional(vocab->second));
-    tokens_.resize(static_cast<std::size_t>(source.size()));
-    source.read(0, source.size(), tokens_.data());
+    const auto source = open_tokens(name_, options, request, files_);
+    begins_ = source->layout().document_starts;
+    tokens_.resize(static_cast<std::size_t>(source->size()));
+    source->read(0, source->size(), tokens_.data());
     const std::int64_t end = options.integer("document_end");
     if (end >= 0) {
       begins_ = {0};
@@ -47,8 +33,8 @@ TokenDocuments::TokenDocuments(const std::string& option, const Options& options
       for (std::size_t i = 0; i < tokens_.size(); ++i) {
         if (tokens_[i] == end) begins_.push_back(static_cast<std::int64_t>(i) + 1);
       }
-    } else if (indexed) {
-      begins_.push_back(source.size());
+    } else if (is_indexed(name_)) {
+      begins_.push_back(source->size());
     } else {
       throw OptionError("document_end", "found -1 with '" + name_ + "'; accepted: a token, or .idx files");
     }

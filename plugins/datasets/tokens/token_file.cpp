@@ -315,4 +315,24 @@ class IndexReader {
 
 TokenLayout indexed_layout(const DataFile& index, const DataFile& tokens) { return IndexReader(index, tokens).run(); }
 
+OptionSpecification token_type_option() {
+  return option::word("type", "uint16", "How raw tokens are stored, little-endian. Other files say it themselves.",
+                      {"uint16", "uint32"});
+}
+
+bool is_indexed(const std::filesystem::path& path) { return path.extension() == ".idx"; }
+
+std::shared_ptr<const TokenFile> open_tokens(const std::filesystem::path& path, const Options& options,
+                                             const DatasetRequest& request, std::vector<DataFile>& files) {
+  if (is_indexed(path)) files.emplace_back(path);
+  const auto file =
+      std::make_shared<const DataFile>(is_indexed(path) ? std::filesystem::path(path).replace_extension(".bin") : path);
+  const TokenType raw = options.word("type") == "uint32" ? TokenType::uint32 : TokenType::uint16;
+  TokenLayout layout = is_indexed(path) ? indexed_layout(files.back(), *file) : token_layout(*file, raw);
+  files.emplace_back(file->path());
+  const auto vocab = request.sizes.find("vocab");
+  return std::make_shared<const TokenFile>(file, std::move(layout),
+                                           vocab == request.sizes.end() ? std::nullopt : std::optional(vocab->second));
+}
+
 }  // namespace datasets

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +9,8 @@
 
 #include "shared/token_dataset.hpp"
 #include "strata/data_file.hpp"
+#include "strata/dataset.hpp"
+#include "strata/options.hpp"
 
 namespace datasets {
 
@@ -33,6 +36,7 @@ class TokenFile final : public TokenSource {
 
   [[nodiscard]] std::string name() const override { return file_->path().string(); }
   [[nodiscard]] std::int64_t size() const override { return layout_.count; }
+  [[nodiscard]] const TokenLayout& layout() const { return layout_; }
   void read(std::int64_t begin, std::int64_t count, std::int32_t* destination) const override;
   [[nodiscard]] std::vector<std::int64_t> document_starts(std::int64_t begin, std::int64_t count) const override;
 
@@ -57,5 +61,18 @@ class TokenFile final : public TokenSource {
 /// The sequences must lie in the `.bin` file one after another, as Megatron-LM writes them. \throws ConfigurationError
 /// with the file, what was found and what is accepted.
 [[nodiscard]] TokenLayout indexed_layout(const strata::DataFile& index, const strata::DataFile& tokens);
+
+/// The option `type`: how raw tokens are stored.
+[[nodiscard]] strata::OptionSpecification token_type_option();
+
+/// True for the path of an `.idx` file, which knows its documents.
+[[nodiscard]] bool is_indexed(const std::filesystem::path& path);
+
+/// Opens a file of tokens: an `.idx` file and its `.bin` file, or what token_layout() knows. Appends what it opens to
+/// `files`. `options`: with token_type_option(). `request`: its size "vocab" limits tokens.
+[[nodiscard]] std::shared_ptr<const TokenFile> open_tokens(const std::filesystem::path& path,
+                                                           const strata::Options& options,
+                                                           const strata::DatasetRequest& request,
+                                                           std::vector<strata::DataFile>& files);
 
 }  // namespace datasets

@@ -31,8 +31,7 @@ std::vector<OptionSpecification> token_file_options() {
                   "Files that are kept for evaluation. Empty: a share of each file, as `validation` says.",
                   OptionRole::validation_data),
       validation_option(),
-      option::word("type", "uint16", "How raw tokens are stored, little-endian. Other files say it themselves.",
-                   {"uint16", "uint32"}),
+      token_type_option(),
       option::word("documents", "none",
                    "How documents are found: by the token that ends each (`document_end`), or by the table of an "
                    ".idx file. Then the data also has the inputs documents and positions [batch seq].",
@@ -121,26 +120,13 @@ class TokenFiles {
 
   /// Opens a file. \return the number of its tokens.
   std::int64_t add(const std::string& path) {
-    const std::filesystem::path file = path;
-    const bool indexed = file.extension() == ".idx";
-    TokenLayout layout;
-    if (indexed) files_.emplace_back(file);
-    const auto tokens =
-        std::make_shared<const DataFile>(indexed ? std::filesystem::path(file).replace_extension(".bin") : file);
-    if (indexed) {
-      layout = indexed_layout(files_.back(), *tokens);
-    } else {
-      layout = token_layout(*tokens, options_.word("type") == "uint32" ? TokenType::uint32 : TokenType::uint16);
-      if (documents_ == Documents::source) {
-        throw OptionError("documents", "found \"index\" with '" + path + "'; accepted: an .idx file of Megatron-LM");
-      }
+    const auto tokens = open_tokens(path, options_, request_, files_);
+    if (documents_ == Documents::source && !is_indexed(path)) {
+      throw OptionError("documents", "found \"index\" with '" + path + "'; accepted: an .idx file of Megatron-LM");
     }
-    files_.emplace_back(tokens->path());
-    const auto vocab = request_.sizes.find("vocab");
-    const auto limit = vocab == request_.sizes.end() ? std::nullopt : std::optional(vocab->second);
-    sources_.push_back(std::make_shared<const TokenFile>(tokens, std::move(layout), limit));
-    require_known_tokens(*sources_.back());
-    return sources_.back()->size();
+    require_known_tokens(*tokens);
+    sources_.push_back(tokens);
+    return tokens->size();
   }
 
   /// Reads blocks that are spread over the whole file, from its first token to its last one. Reading throws if a token
