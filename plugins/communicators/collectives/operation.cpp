@@ -77,11 +77,6 @@ int Group::index_of(int rank) const {
   return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
 }
 
-void raise(const Fault& fault) {
-  if (fault.aborted) throw AbortedError(fault.text);
-  throw RuntimeError(fault.text);
-}
-
 Operation::Operation(int rank, const CollectiveCall& call)
     : rank(rank), name(call.name != nullptr ? *call.name : ""), call(call) {}
 

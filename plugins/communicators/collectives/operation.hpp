@@ -29,9 +29,6 @@ struct Fault {
   bool aborted = false;
 };
 
-/// Throws the error for `fault`: AbortedError if another rank failed, else RuntimeError.
-[[noreturn]] void raise(const Fault& fault);
-
 /// One communication of one rank, as it was requested.
 struct Operation {
   enum class Kind : std::uint8_t { collective, send, receive };

@@ -12,13 +12,12 @@
 #include "mesh.hpp"
 
 namespace strata::gloo {
+namespace {
 
 using communicators::Clock;
 using communicators::Notice;
 using communicators::Parcel;
 using communicators::Transfer;
-
-namespace {
 
 /// Time between two looks at the deadlines of waits.
 constexpr std::chrono::milliseconds kPause{20};
@@ -38,8 +37,6 @@ auto call_gloo(const Call& call) {
     throw communicators::Lost{error.what()};
   }
 }
-
-}  // namespace
 
 /// Ends waits at their deadlines. A thread looks at them many times a second.
 class WaitLimits {
@@ -105,11 +102,13 @@ class WaitLimits {
   std::thread thread_;
 };
 
-Connections::Connections(std::unique_ptr<Mesh> mesh) : mesh(std::move(mesh)), limits(std::make_unique<WaitLimits>()) {}
+/// The connections of one rank, and what ends waits for them.
+struct Connections {
+  explicit Connections(std::unique_ptr<Mesh> connected) : mesh(std::move(connected)) {}
 
-Connections::~Connections() = default;
-
-namespace {
+  std::unique_ptr<Mesh> mesh;
+  WaitLimits limits;
+};
 
 class GlooTransfer final : public Transfer {
  public:
@@ -132,7 +131,7 @@ class GlooTransfer final : public Transfer {
   GlooTransfer& operator=(const GlooTransfer&) = delete;
 
   bool await(Clock::time_point deadline) override {
-    if (!done_) done_ = call_gloo([&] { return connections_->limits->await(*buffer_, direction_, deadline); });
+    if (!done_) done_ = call_gloo([&] { return connections_->limits.await(*buffer_, direction_, deadline); });
     return done_;
   }
 
@@ -143,60 +142,80 @@ class GlooTransfer final : public Transfer {
   bool done_ = false;
 };
 
+class GlooTransport final : public communicators::Transport {
+ public:
+  GlooTransport(std::unique_ptr<Mesh> mesh, communicators::MemoryTransport memory,
+                std::shared_ptr<rendezvous::Store> store, std::chrono::duration<double> patience)
+      : connections_(mesh ? std::make_shared<Connections>(std::move(mesh)) : nullptr),
+        memory_(std::move(memory)),
+        store_(std::move(store)),
+        patience_(patience + kMorePatience) {}
+
+  [[nodiscard]] std::unique_ptr<Transfer> send(const Parcel& parcel) override {
+    if (memory_.lends(parcel.peer)) return memory_.send(parcel);
+    return std::make_unique<GlooTransfer>(connections_, Direction::send, parcel);
+  }
+
+  [[nodiscard]] std::unique_ptr<Transfer> receive(const Parcel& parcel) override {
+    if (memory_.lends(parcel.peer)) return memory_.receive(parcel);
+    return std::make_unique<GlooTransfer>(connections_, Direction::receive, parcel);
+  }
+
+  [[nodiscard]] bool lends(int peer) const override { return memory_.lends(peer); }
+
+  void tell(const Notice& notice) noexcept override {
+    memory_.tell(notice);
+    if (notice.kind != Notice::Kind::failure && notice.text.empty()) return;
+    const std::string place = notice.operation.empty() ? "" : notice.operation + ": ";
+    store_->fail(notice.rank, notice.kind == Notice::Kind::failure
+                                  ? notice.text
+                                  : "rank " + std::to_string(notice.rank) + ": " + place + notice.text);
+  }
+
+  [[nodiscard]] std::vector<Notice> notices() override {
+    std::vector<Notice> notices = memory_.notices();
+    if (const auto failure = store_->failure()) {
+      notices.push_back({Notice::Kind::failure, failure->rank, 0, "", failure->reason});
+    }
+    return notices;
+  }
+
+  /// Exchanges a byte with every rank of other processes, so that no data in flight is lost.
+  void leave() noexcept override {
+    if (!connections_) return;
+    try {
+      char nothing = 0;
+      std::vector<std::unique_ptr<Transfer>> transfers;
+      connections_->mesh->for_each_peer([&](int peer) {
+        transfers.push_back(receive({peer, kGoodbye, &nothing, 1}));
+        transfers.push_back(send({peer, kGoodbye, &nothing, 1}));
+      });
+      const Clock::time_point deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience_);
+      for (const auto& transfer : transfers) {
+        while (!transfer->await(std::min(deadline, Clock::now() + kPause))) {
+          if (store_->failure() || Clock::now() >= deadline) return;
+        }
+      }
+    } catch (...) {
+      // This rank has done its part. The others report what has failed.
+    }
+  }
+
+ private:
+  /// Null if no other process has ranks.
+  std::shared_ptr<Connections> connections_;
+  communicators::MemoryTransport memory_;
+  std::shared_ptr<rendezvous::Store> store_;
+  std::chrono::duration<double> patience_;
+};
+
 }  // namespace
 
-GlooTransport::GlooTransport(std::unique_ptr<Mesh> mesh, communicators::MemoryTransport memory,
-                             std::shared_ptr<rendezvous::Store> store, std::chrono::duration<double> patience)
-    : connections_(mesh ? std::make_shared<Connections>(std::move(mesh)) : nullptr),
-      memory_(std::move(memory)),
-      store_(std::move(store)),
-      patience_(patience + kMorePatience) {}
-
-std::unique_ptr<Transfer> GlooTransport::send(const Parcel& parcel) {
-  if (memory_.lends(parcel.peer)) return memory_.send(parcel);
-  return std::make_unique<GlooTransfer>(connections_, Direction::send, parcel);
-}
-
-std::unique_ptr<Transfer> GlooTransport::receive(const Parcel& parcel) {
-  if (memory_.lends(parcel.peer)) return memory_.receive(parcel);
-  return std::make_unique<GlooTransfer>(connections_, Direction::receive, parcel);
-}
-
-void GlooTransport::tell(const Notice& notice) noexcept {
-  memory_.tell(notice);
-  if (notice.kind != Notice::Kind::failure && notice.text.empty()) return;
-  const std::string place = notice.operation.empty() ? "" : notice.operation + ": ";
-  store_->fail(notice.rank, notice.kind == Notice::Kind::failure
-                                ? notice.text
-                                : "rank " + std::to_string(notice.rank) + ": " + place + notice.text);
-}
-
-std::vector<Notice> GlooTransport::notices() {
-  std::vector<Notice> notices = memory_.notices();
-  if (const auto failure = store_->failure()) {
-    notices.push_back({Notice::Kind::failure, failure->rank, 0, "", failure->reason});
-  }
-  return notices;
-}
-
-void GlooTransport::leave() noexcept {
-  if (!connections_) return;
-  try {
-    char nothing = 0;
-    std::vector<std::unique_ptr<Transfer>> transfers;
-    connections_->mesh->for_each_peer([&](int peer) {
-      transfers.push_back(receive({peer, kGoodbye, &nothing, 1}));
-      transfers.push_back(send({peer, kGoodbye, &nothing, 1}));
-    });
-    const Clock::time_point deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience_);
-    for (const auto& transfer : transfers) {
-      while (!transfer->await(std::min(deadline, Clock::now() + kPause))) {
-        if (store_->failure() || Clock::now() >= deadline) return;
-      }
-    }
-  } catch (...) {
-    // This rank has done its part. The others report what has failed.
-  }
+std::unique_ptr<communicators::Transport> make_transport(std::unique_ptr<Mesh> mesh,
+                                                         communicators::MemoryTransport memory,
+                                                         std::shared_ptr<rendezvous::Store> store,
+                                                         std::chrono::duration<double> patience) {
+  return std::make_unique<GlooTransport>(std::move(mesh), std::move(memory), std::move(store), patience);
 }
 
 }  // namespace strata::gloo

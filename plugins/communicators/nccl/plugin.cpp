@@ -129,40 +129,33 @@ void* load(const std::string& library) {
   }
 }
 
-template <class Function>
-void find(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(::dlsym(library, name));
-  if (function == nullptr)
-    throw ConfigurationError("communicator 'nccl': its library has no function " + std::string(name));
+/// A function of a library, of any type.
+struct Symbol {
+  void* address;
+
+  template <class Function>
+  operator Function*() const {  // NOLINT(google-explicit-constructor)
+    return reinterpret_cast<Function*>(address);
+  }
+};
+
+Symbol find(void* library, const char* name) {
+  if (void* address = ::dlsym(library, name)) return {address};
+  throw ConfigurationError("communicator 'nccl': its library has no function " + std::string(name));
+}
+
+/// The version of the library. \throws ConfigurationError if it is too old.
+int version_of(void* library) {
+  const decltype(&ncclGetVersion) get_version = find(library, "ncclGetVersion");
+  int version = 0;
+  get_version(&version);
+  if (version >= kOldestVersion) return version;
+  throw ConfigurationError("communicator 'nccl': found NCCL " + version_text(version) +
+                           "; accepted: " + version_text(kOldestVersion) + " or newer");
 }
 
 /// The functions of NCCL.
 struct Functions {
-  explicit Functions(void* library) {
-    find(library, "ncclGetVersion", get_version);
-    get_version(&version);
-    if (version < kOldestVersion) {
-      throw ConfigurationError("communicator 'nccl': found NCCL " + version_text(version) +
-                               "; accepted: " + version_text(kOldestVersion) + " or newer");
-    }
-    find(library, "ncclGetUniqueId", get_unique_id);
-    find(library, "ncclCommInitRankConfig", init_rank);
-    find(library, "ncclCommGetAsyncError", get_async_error);
-    find(library, "ncclGetErrorString", get_error_string);
-    find(library, "ncclGetLastError", get_last_error);
-    find(library, "ncclAllReduce", all_reduce);
-    find(library, "ncclAllGather", all_gather);
-    find(library, "ncclReduceScatter", reduce_scatter);
-    find(library, "ncclBroadcast", broadcast);
-    find(library, "ncclSend", send);
-    find(library, "ncclRecv", receive);
-    find(library, "ncclGroupStart", group_start);
-    find(library, "ncclGroupEnd", group_end);
-    find(library, "ncclCommFinalize", finalize);
-    find(library, "ncclCommDestroy", destroy);
-    find(library, "ncclCommAbort", abort);
-  }
-
   /// Throws if a call failed. A call in progress is no failure.
   void require(ncclResult_t result, const char* call, ncclComm_t communicator) const {
     if (result == ncclSuccess || result == ncclInProgress) return;
@@ -172,31 +165,31 @@ struct Functions {
     throw RuntimeError(text);
   }
 
-  int version = 0;
-  decltype(&ncclGetVersion) get_version = nullptr;
-  decltype(&ncclGetUniqueId) get_unique_id = nullptr;
-  decltype(&ncclCommInitRankConfig) init_rank = nullptr;
-  decltype(&ncclCommGetAsyncError) get_async_error = nullptr;
-  decltype(&ncclGetErrorString) get_error_string = nullptr;
-  decltype(&ncclGetLastError) get_last_error = nullptr;
-  decltype(&ncclAllReduce) all_reduce = nullptr;
-  decltype(&ncclAllGather) all_gather = nullptr;
-  decltype(&ncclReduceScatter) reduce_scatter = nullptr;
-  decltype(&ncclBroadcast) broadcast = nullptr;
-  decltype(&ncclSend) send = nullptr;
-  decltype(&ncclRecv) receive = nullptr;
-  decltype(&ncclGroupStart) group_start = nullptr;
-  decltype(&ncclGroupEnd) group_end = nullptr;
-  decltype(&ncclCommFinalize) finalize = nullptr;
-  decltype(&ncclCommDestroy) destroy = nullptr;
-  decltype(&ncclCommAbort) abort = nullptr;
+  void* library;
+  int version = version_of(library);
+  decltype(&ncclGetUniqueId) get_unique_id = find(library, "ncclGetUniqueId");
+  decltype(&ncclCommInitRankConfig) init_rank = find(library, "ncclCommInitRankConfig");
+  decltype(&ncclCommGetAsyncError) get_async_error = find(library, "ncclCommGetAsyncError");
+  decltype(&ncclGetErrorString) get_error_string = find(library, "ncclGetErrorString");
+  decltype(&ncclGetLastError) get_last_error = find(library, "ncclGetLastError");
+  decltype(&ncclAllReduce) all_reduce = find(library, "ncclAllReduce");
+  decltype(&ncclAllGather) all_gather = find(library, "ncclAllGather");
+  decltype(&ncclReduceScatter) reduce_scatter = find(library, "ncclReduceScatter");
+  decltype(&ncclBroadcast) broadcast = find(library, "ncclBroadcast");
+  decltype(&ncclSend) send = find(library, "ncclSend");
+  decltype(&ncclRecv) receive = find(library, "ncclRecv");
+  decltype(&ncclGroupStart) group_start = find(library, "ncclGroupStart");
+  decltype(&ncclGroupEnd) group_end = find(library, "ncclGroupEnd");
+  decltype(&ncclCommFinalize) finalize = find(library, "ncclCommFinalize");
+  decltype(&ncclCommDestroy) destroy = find(library, "ncclCommDestroy");
+  decltype(&ncclCommAbort) abort = find(library, "ncclCommAbort");
 };
 
 /// NCCL's shared library, loaded when a run needs it. So `strata plugins` works on machines without NCCL.
 class LoadedNccl final : public NcclLibrary {
  public:
   /// \throws ConfigurationError if `library` cannot be loaded or is too old.
-  explicit LoadedNccl(const std::string& library) : nccl_(load(library)) {}
+  explicit LoadedNccl(const std::string& library) : nccl_{load(library)} {}
 
   [[nodiscard]] std::string version() const override { return version_text(nccl_.version); }
 
