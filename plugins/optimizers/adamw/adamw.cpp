@@ -26,10 +26,14 @@ class AdamW final : public Optimizer {
              .minimum = 1e-30}};
   }
 
-  explicit AdamW(const Options& options)
-      : beta1_(options.numbers("betas").at(0)),
-        beta2_(options.numbers("betas").at(1)),
-        epsilon_(options.number("epsilon")) {}
+  explicit AdamW(const Options& options) : epsilon_(options.number("epsilon")) {
+    const std::vector<double>& betas = options.numbers("betas");
+    if (betas.size() != 2) {
+      throw OptionError("betas", "found a list of " + std::to_string(betas.size()) + "; accepted: a list of 2 numbers");
+    }
+    beta1_ = betas[0];
+    beta2_ = betas[1];
+  }
 
   [[nodiscard]] std::vector<OptimizerState> states(const ParameterDescription& /*parameter*/) const override {
     return {{"first_moment"}, {"second_moment"}};
@@ -55,20 +59,12 @@ class AdamW final : public Optimizer {
   }
 
  private:
-  double beta1_;
-  double beta2_;
+  double beta1_ = 0;
+  double beta2_ = 0;
   double epsilon_;
 };
 
-class AdamWFactory final : public FactoryOf<OptimizerFactory, AdamW> {
- public:
-  [[nodiscard]] std::unique_ptr<Optimizer> create(const Options& options) const override {
-    if (const std::size_t count = options.numbers("betas").size(); count != 2) {
-      throw OptionError("betas", "found a list of " + std::to_string(count) + "; accepted: a list of 2 numbers");
-    }
-    return std::make_unique<AdamW>(options);
-  }
-};
+using AdamWFactory = FactoryOf<OptimizerFactory, AdamW>;
 
 }  // namespace
 

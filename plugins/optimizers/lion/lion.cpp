@@ -43,8 +43,14 @@ class Lion final : public Optimizer {
              .maximum = 0.999999}};
   }
 
-  explicit Lion(const Options& options)
-      : beta1_(options.numbers("betas").at(0)), beta2_(options.numbers("betas").at(1)) {}
+  explicit Lion(const Options& options) {
+    const std::vector<double>& betas = options.numbers("betas");
+    if (betas.size() != 2) {
+      throw OptionError("betas", "found a list of " + std::to_string(betas.size()) + "; accepted: a list of 2 numbers");
+    }
+    beta1_ = betas[0];
+    beta2_ = betas[1];
+  }
 
   [[nodiscard]] std::vector<OptimizerState> states(const ParameterDescription& /*parameter*/) const override {
     return {{"momentum"}};
@@ -68,8 +74,8 @@ class Lion final : public Optimizer {
   }
 
  private:
-  double beta1_;
-  double beta2_;
+  double beta1_ = 0;
+  double beta2_ = 0;
 };
 
 class LionFactory final : public FactoryOf<OptimizerFactory, Lion> {
@@ -81,13 +87,6 @@ class LionFactory final : public FactoryOf<OptimizerFactory, Lion> {
                               "decay_elements: the first so many elements of the bucket are decayed; lr_factor): Chen "
                               "et al., \"Symbolic Discovery of Optimization Algorithms\", NeurIPS 2023.",
                               {"momentum"}});
-  }
-
-  [[nodiscard]] std::unique_ptr<Optimizer> create(const Options& options) const override {
-    if (const std::size_t count = options.numbers("betas").size(); count != 2) {
-      throw OptionError("betas", "found a list of " + std::to_string(count) + "; accepted: a list of 2 numbers");
-    }
-    return std::make_unique<Lion>(options);
   }
 };
 
