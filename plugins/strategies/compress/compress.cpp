@@ -1,28 +1,67 @@
 #include "compress.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
+#include <variant>
 
 #include "strata/error.hpp"
+#include "strata/op.hpp"
 #include "strata/plugin.hpp"
+#include "strata/random.hpp"
 #include "strata/strategy.hpp"
 
 namespace compress {
-namespace {
 
 using namespace strata;
 
-enum class Method : std::uint8_t { power_sgd, top_k };
+double first_basis(const std::string& parameter, std::int64_t index) {
+  return random::normal(random::stream_key(0, "power_sgd/" + parameter, 0), static_cast<std::uint64_t>(index));
+}
+
+namespace {
+
+void register_ops(Registration& registration) {
+  const auto add = [&](const char* name, const char* documentation, FlatSignature signature) {
+    signature.has_own_sizes = true;
+    registration.add(std::make_unique<FlatOp>(name, documentation, std::move(signature)));
+  };
+  add(kAddError, "gradient, error, unit [] f64 -> sum: unit · gradient + error.", {.inputs = 3});
+  add(kLeft,
+      "matrix, Q -> P: the product of this rank's piece of a matrix with Q, which has `rank` columns one after "
+      "another. "
+      "Columns of Q that are zero are random instead (attributes rank; parameter, its name; dims, rows, columns).",
+      {.inputs = 2});
+  add(kOrthonormal, "P -> P (attribute rank): its columns, orthonormal. A column that depends on earlier ones is zero.",
+      {.inputs = 1});
+  add(kRight, "matrix, P -> Q: the product of the transposed matrix with P (attributes rank, dims, rows, columns).",
+      {.inputs = 2});
+  add(kProduct, "P, Q, unit [] f64 -> gradient: P Qᵀ / unit (attributes rank, dims, rows, columns). 0 if unit is 0.",
+      {.inputs = 3});
+  add(kPowerStates,
+      "matrix, scale [] f64, P, own Q, Q -> error, basis: error = matrix - P (own Q)ᵀ, basis = Q. Both stay if scale "
+      "is "
+      "0 or not finite (attributes rank, dims, rows, columns).",
+      {.inputs = 5, .outputs = 0, .states = {kError, kBasis}});
+  add(kSelect,
+      "x -> indices i32, values: the elements with the largest magnitudes, as many as the results have, in ascending "
+      "order of indices. Of equal magnitudes the first ones.",
+      {.inputs = 1, .outputs = 2});
+  add(kScatter,
+      "indices i32, values, unit [] f64 -> gradient: zeros, to which value / unit is added at each index. 0 if unit is "
+      "0.",
+      {.inputs = 3});
+  add(kTopStates,
+      "x, scale [] f64, indices i32 -> error: x with zeros at the indices. It stays if scale is 0 or not finite.",
+      {.inputs = 3, .outputs = 0, .states = {kError}});
+}
 
 /// The plugin's options.
 struct Settings {
   std::string axis;
   int size = 1;
-  Method method = Method::power_sgd;
-  /// PowerSGD: columns of the two factors.
-  std::int64_t rank = 1;
-  /// Top-k: share of the elements of a piece that are exchanged.
-  double density = 0.01;
+  std::variant<PowerSgd, TopK> method;
   /// Parameters with fewer elements are summed exactly.
   std::int64_t smallest = 0;
 };
@@ -58,16 +97,16 @@ Settings read_settings(const Options& options) {
   Settings settings;
   settings.axis = options.word("axis");
   settings.size = static_cast<int>(options.integer("size"));
-  settings.method = options.word("method") == "topk" ? Method::top_k : Method::power_sgd;
-  settings.rank = options.integer("rank");
-  settings.density = options.number("density");
   settings.smallest = options.integer("smallest");
   const std::string& method = options.word("method");
-  if (settings.method == Method::top_k && settings.rank != kRank) {
-    throw misplaced("rank", std::to_string(settings.rank), method);
-  }
-  if (settings.method == Method::power_sgd && settings.density != kDensity) {
-    throw misplaced("density", to_string(OptionValue(settings.density)), method);
+  const std::int64_t rank = options.integer("rank");
+  const double density = options.number("density");
+  if (method == "topk") {
+    settings.method = TopK{density};
+    if (rank != kRank) throw misplaced("rank", std::to_string(rank), method);
+  } else {
+    settings.method = PowerSgd{rank};
+    if (density != kDensity) throw misplaced("density", to_string(OptionValue(density)), method);
   }
   return settings;
 }
@@ -86,7 +125,9 @@ class Compress final : public Strategy, public GradientHooks {
   [[nodiscard]] std::vector<Axis> self_reduced_axes() const override { return {settings_.axis}; }
   /// Rounding decides which of two elements near the threshold of topk is sent, and an optimizer that gives all
   /// directions of a matrix the same length, such as muon, turns that into a step of full size.
-  [[nodiscard]] double gradient_error() const override { return settings_.method == Method::top_k ? 0.5 : 0; }
+  [[nodiscard]] double gradient_error() const override {
+    return std::holds_alternative<TopK>(settings_.method) ? 0.5 : 0;
+  }
   [[nodiscard]] bool wants_own_bucket(const ParameterDescription& parameter) const override {
     return settings_.size > 1 && is_compressed(parameter, parameter.elements);
   }
@@ -96,11 +137,7 @@ class Compress final : public Strategy, public GradientHooks {
     if (parameter == nullptr || !is_compressed(*parameter, context.elements())) {
       return GradientHooks::reduce_gradient(context);
     }
-    if (settings_.method == Method::top_k) {
-      emit_reduction(TopK{settings_.density}, context);
-    } else {
-      emit_reduction(PowerSgd{settings_.rank}, context);
-    }
+    std::visit([&](const auto& method) { emit_reduction(method, context); }, settings_.method);
   }
 
   void define_gradient(DefinedGradient& gradient) const override {
@@ -108,11 +145,7 @@ class Compress final : public Strategy, public GradientHooks {
     if (!wants_own_bucket(gradient.parameter) || !is_compressed(gradient.parameter, gradient.pieces.front().size)) {
       return GradientHooks::define_gradient(gradient);
     }
-    if (settings_.method == Method::top_k) {
-      define_reduction(TopK{settings_.density}, gradient);
-    } else {
-      define_reduction(PowerSgd{settings_.rank}, gradient);
-    }
+    std::visit([&](const auto& method) { define_reduction(method, gradient); }, settings_.method);
   }
 
  private:
@@ -120,8 +153,8 @@ class Compress final : public Strategy, public GradientHooks {
   [[nodiscard]] bool is_compressed(const ParameterDescription& parameter, std::int64_t piece) const {
     const bool is_matrix = parameter.decay || !parameter.contracted.empty();
     if (!is_matrix || parameter.elements < settings_.smallest) return false;
-    return settings_.method == Method::top_k ? shrinks(TopK{settings_.density}, piece, settings_.size)
-                                             : shrinks(PowerSgd{settings_.rank}, parameter, piece);
+    const auto shrinks_piece = [&](const auto& method) { return shrinks(method, parameter, piece, settings_.size); };
+    return std::visit(shrinks_piece, settings_.method);
   }
 
   Settings settings_;

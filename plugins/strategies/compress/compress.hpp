@@ -34,7 +34,6 @@ inline constexpr double kDependent = 1e-6;
 /// Number `index` of the random columns with which Q begins. It does not depend on the layout.
 [[nodiscard]] double first_basis(const std::string& parameter, std::int64_t index);
 
-void register_ops(strata::Registration& registration);
 void register_reference_kernels(strata::Registration& registration);
 void register_host_kernels(strata::Registration& registration);
 
@@ -57,7 +56,8 @@ struct PowerSgd {
 [[nodiscard]] std::int64_t element_count(const strata::ParameterDescription& parameter, const strata::Dims& dims);
 
 /// True if the factors, which every rank exchanges whole, have fewer elements than its piece of the parameter.
-[[nodiscard]] bool shrinks(const PowerSgd& method, const strata::ParameterDescription& parameter, std::int64_t piece);
+[[nodiscard]] bool shrinks(const PowerSgd& method, const strata::ParameterDescription& parameter, std::int64_t piece,
+                           int workers);
 
 void emit_reduction(const PowerSgd& method, strata::ReductionContext& context);
 
@@ -73,7 +73,8 @@ struct TopK {
 
 /// True if the chosen elements of `workers` pieces with their indices take fewer bytes than an exact sum of the piece.
 /// A rank sends 2 · chosen numbers (workers - 1) times, instead of 2 · piece · (workers - 1) / workers.
-[[nodiscard]] bool shrinks(const TopK& method, std::int64_t piece, int workers);
+[[nodiscard]] bool shrinks(const TopK& method, const strata::ParameterDescription& parameter, std::int64_t piece,
+                           int workers);
 
 void emit_reduction(const TopK& method, strata::ReductionContext& context);
 

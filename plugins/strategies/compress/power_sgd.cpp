@@ -120,7 +120,7 @@ std::int64_t element_count(const ParameterDescription& parameter, const Dims& di
   return count;
 }
 
-bool shrinks(const PowerSgd& method, const ParameterDescription& parameter, std::int64_t piece) {
+bool shrinks(const PowerSgd& method, const ParameterDescription& parameter, std::int64_t piece, int /*workers*/) {
   const MatrixSides sides = matrix_sides(parameter);
   return method.rank * (element_count(parameter, sides.rows) + element_count(parameter, sides.columns)) < piece;
 }

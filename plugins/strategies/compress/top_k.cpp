@@ -68,7 +68,9 @@ class Choice {
 
 }  // namespace
 
-bool shrinks(const TopK& method, std::int64_t piece, int workers) { return workers * chosen_of(method, piece) < piece; }
+bool shrinks(const TopK& method, const ParameterDescription& /*parameter*/, std::int64_t piece, int workers) {
+  return workers * chosen_of(method, piece) < piece;
+}
 
 void emit_reduction(const TopK& method, ReductionContext& context) {
   if (context.elements() > std::numeric_limits<std::int32_t>::max()) {

@@ -296,38 +296,36 @@ class Zero final : public Strategy {
 class ZeroFactory final : public FactoryOf<StrategyFactory, Zero> {
  public:
   [[nodiscard]] PlanPurpose plan_purpose() const override { return PlanPurpose::replicas; }
-  [[nodiscard]] std::vector<PlanProposal> proposals(const PlanningContext& context) const override;
+  /// All stages, with the states on the device and, where one needs the least memory, in the host's. Stage 3 also
+  /// with copies of the sharded model on each node (HSDP). Ranks that share a sequence hold the same parameters, so
+  /// they share the storage too.
+  [[nodiscard]] std::vector<PlanProposal> proposals(const PlanningContext& context) const override {
+    std::vector<std::string> sequence_axes;
+    for (const auto& [axis, purpose] : context.axes) {
+      if (purpose == PlanPurpose::sequence) sequence_axes.push_back(axis);
+    }
+    std::vector<PlanProposal> found;
+    const auto propose = [&](std::int64_t stage, std::map<std::string, OptionValue> options) {
+      options.try_emplace("size", std::int64_t{context.devices});
+      options["stage"] = stage;
+      if (!sequence_axes.empty()) options["also_over"] = sequence_axes;
+      found.push_back({std::move(options), context.devices});
+    };
+    // From the fastest to the one that needs the least memory.
+    propose(1, {});
+    propose(2, {});
+    const int nodes = context.devices / context.devices_per_node;
+    if (nodes > 1 && context.devices % context.devices_per_node == 0) {
+      propose(3, {{"size", std::int64_t{context.devices_per_node}}, {"replicate", std::int64_t{nodes}}});
+      propose(3, {{"hierarchical_partition", std::int64_t{context.devices_per_node}}});
+    }
+    propose(3, {{"reshard_after_forward", false}});
+    propose(3, {});
+    propose(1, {{"offload_optimizer", "host"}});
+    propose(3, {{"offload_optimizer", "host"}, {"offload_param", "host"}});
+    return found;
+  }
 };
-
-/// All stages, with the states on the device and, where one needs the least memory, in the host's. Stage 3 also
-/// with copies of the sharded model on each node (HSDP). Ranks that share a sequence hold the same parameters, so they
-/// share the storage too.
-std::vector<PlanProposal> ZeroFactory::proposals(const PlanningContext& context) const {
-  std::vector<std::string> sequence_axes;
-  for (const auto& [axis, purpose] : context.axes) {
-    if (purpose == PlanPurpose::sequence) sequence_axes.push_back(axis);
-  }
-  std::vector<PlanProposal> found;
-  const auto propose = [&](std::int64_t stage, std::map<std::string, OptionValue> options) {
-    options.try_emplace("size", std::int64_t{context.devices});
-    options["stage"] = stage;
-    if (!sequence_axes.empty()) options["also_over"] = sequence_axes;
-    found.push_back({std::move(options), context.devices});
-  };
-  // From the fastest to the one that needs the least memory.
-  propose(1, {});
-  propose(2, {});
-  const int nodes = context.devices / context.devices_per_node;
-  if (nodes > 1 && context.devices % context.devices_per_node == 0) {
-    propose(3, {{"size", std::int64_t{context.devices_per_node}}, {"replicate", std::int64_t{nodes}}});
-    propose(3, {{"hierarchical_partition", std::int64_t{context.devices_per_node}}});
-  }
-  propose(3, {{"reshard_after_forward", false}});
-  propose(3, {});
-  propose(1, {{"offload_optimizer", "host"}});
-  propose(3, {{"offload_optimizer", "host"}, {"offload_param", "host"}});
-  return found;
-}
 
 }  // namespace
 }  // namespace zero
