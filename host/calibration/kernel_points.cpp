@@ -4,7 +4,6 @@
 #include <chrono>
 #include <mutex>
 #include <numeric>
-#include <utility>
 
 #include "calibration/silent_world.hpp"
 #include "compiler/program/instructions.hpp"

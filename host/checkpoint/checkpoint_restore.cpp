@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "checkpoint/checkpoint.hpp"
 #include "compiler/optimizer_groups.hpp"

@@ -8,7 +8,6 @@
 
 #include "checkpoint/checkpoint_plan.hpp"
 #include "compiler/program/folded_mesh.hpp"
-#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {

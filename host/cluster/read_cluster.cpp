@@ -7,7 +7,6 @@
 #include "cluster/cluster_file.hpp"
 #include "cluster/cluster_library.hpp"
 #include "cluster/cluster_table.hpp"
-#include "files/text_format.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

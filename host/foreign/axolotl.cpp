@@ -2,7 +2,6 @@
 #include <array>
 #include <filesystem>
 #include <string>
-#include <utility>
 
 #include "foreign/imported_run.hpp"
 

@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "files/text_format.hpp"
 #include "huggingface/initial_values.hpp"
 #include "loading/plugin_call.hpp"
 #include "simulate/stage_boundaries.hpp"

@@ -1,7 +1,6 @@
 #include "runtime/launcher.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace strata::host {
 namespace {

@@ -1,6 +1,5 @@
 #include "setup/agreement.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <memory>

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <compare>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "compiler/passes/passes.hpp"

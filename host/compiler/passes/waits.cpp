@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "compiler/passes/passes.hpp"
