@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "compiler/compile_request.hpp"
-#include "compiler/placement/graph_index.hpp"
 #include "compiler/placement/metrics.hpp"
 #include "compiler/placement/stages.hpp"
 #include "compiler/placement/storage.hpp"
@@ -12,6 +15,39 @@
 #include "strata/layout.hpp"
 
 namespace strata::host {
+
+/// What the programs of all stages look up in the graph. It is made once, because each of them has a part of the graph
+/// only.
+struct GraphIndex {
+  /// A node that reads a value, and which operand the value is.
+  struct Use {
+    const Node* node = nullptr;
+    int operand = 0;
+  };
+
+  GraphIndex() = default;
+  /// Refers to the nodes and sinks of `graph`.
+  explicit GraphIndex(const Graph& graph) {
+    for (const Node& node : graph.nodes()) {
+      position.emplace(node.id, position.size());
+      for (std::size_t i = 0; i < node.operands.size(); ++i) {
+        uses[node.operands[i]].push_back({&node, static_cast<int>(i)});
+      }
+    }
+    for (const Sink& sink : graph.sinks) {
+      sinks[sink.value].push_back(&sink);
+      if (sink.kind == Sink::Kind::parameter_gradient) with_gradient.insert(sink.name);
+    }
+  }
+
+  /// The readers of each value that has some, in the order of the graph.
+  std::map<Value, std::vector<Use>> uses;
+  std::map<Value, std::vector<const Sink*>> sinks;
+  /// Position of a node in the graph, by its id.
+  std::map<int, std::size_t> position;
+  /// Parameters with a gradient.
+  std::set<std::string> with_gradient;
+};
 
 /// A model whose blocks have stages, whose dimensions have layouts and whose parameters have storage. All programs of
 /// one compilation are made from it.
