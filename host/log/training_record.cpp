@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <limits>
 #include <sstream>
 
 #include "files/text_format.hpp"
@@ -13,16 +11,6 @@ namespace {
 
 /// First steps, in which caches, memory pages and clocks are not yet warmed up.
 constexpr std::uint64_t kWarmupSteps = 3;
-
-std::int64_t status_bytes(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    std::int64_t kibibytes = 0;
-    if (word == key && status >> kibibytes) return kibibytes * 1024;
-    status.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return 0;
-}
 
 double median_of_others(const RankTimes& times, std::size_t rank) {
   std::vector<double> others;
@@ -74,10 +62,6 @@ void SteadyMedian::add(double value) {
 }
 
 double SteadyMedian::value() const { return values_.empty() ? 0 : median(values_); }
-
-std::int64_t resident_bytes() { return status_bytes("VmRSS:"); }
-
-std::int64_t peak_resident_bytes() { return status_bytes("VmHWM:"); }
 
 std::string describe(StopReason reason) {
   switch (reason) {
