@@ -267,7 +267,7 @@ Manifest manifest_from_json(const std::string& text) {
 Manifest read_manifest(const std::filesystem::path& path) {
   const MappedFile file(path);
   try {
-    return manifest_from_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+    return manifest_from_json(std::string(file.text()));
   } catch (const Error& error) {
     throw RuntimeError("'" + path.string() + "' " + error.what());
   }

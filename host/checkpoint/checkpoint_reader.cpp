@@ -175,8 +175,7 @@ ModelFiles CheckpointReader::model_files() const {
     if (!is_model_file(name)) continue;
     const MappedFile file(path_of(name));
     if (checksum_of(file.bytes()) != expected.checksum) throw altered(name);
-    const auto* text = reinterpret_cast<const char*>(file.bytes().data());
-    files.push_back({name.substr(std::string_view(kModelFilesFolder).size() + 1), {text, file.bytes().size()}});
+    files.push_back({name.substr(std::string_view(kModelFilesFolder).size() + 1), std::string(file.text())});
   }
   return files;
 }

@@ -195,9 +195,7 @@ std::optional<FlightRecord> RecordFolder::read_recent(int rank, int reference, s
     const std::filesystem::path path = path_ / record_name(rank);
     const auto written = std::filesystem::last_write_time(path);
     if (written + age < std::filesystem::last_write_time(path_ / record_name(reference))) return {};
-    const MappedFile file(path);
-    const auto bytes = file.bytes();
-    return parse_record({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    return parse_record(MappedFile(path).text());
   } catch (const std::exception&) {
     return {};
   }

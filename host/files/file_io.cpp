@@ -259,8 +259,7 @@ std::string read_small_file(const fs::path& path, std::size_t most) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return "";
   const MappedFile file(path);
-  if (file.bytes().size() > most) return "";
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+  return file.bytes().size() > most ? "" : std::string(file.text());
 }
 
 bool is_moved(int descriptor, const fs::path& path) {
