@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/graph/build_graph.hpp"
 #include "compiler/optimizer_groups.hpp"
 #include "simulate/described_device.hpp"
 #include "simulate/short_step.hpp"
@@ -79,6 +80,12 @@ bool reduces_block_by_block(const CompileRequest& request, const Graph& graph) {
 }
 
 }  // namespace
+
+std::shared_ptr<const BuiltModel> build_model(const CompileRequest& request, std::int64_t samples) {
+  Graph graph = build_model_graph(request, request.mode, samples);
+  const AlikeBlocks alike = find_alike_blocks(graph, *request.registry, make_stack(request.strategies).rules);
+  return std::make_shared<BuiltModel>(BuiltModel{std::move(graph), alike});
+}
 
 std::shared_ptr<const BuiltModel> PlanEvaluator::built_model(const CompileRequest& request) const {
   const std::int64_t samples = request.micro_batch * make_stack(request.strategies).replicas;

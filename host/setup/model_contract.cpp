@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/graph/build_graph.hpp"
 #include "setup/run_setup.hpp"
 
 namespace strata::host {
@@ -107,11 +108,7 @@ class Contract {
 
 void RunSetup::require_contract(const CompileRequest& request) const {
   const PluginOrigin& origin = plugins.model.origin;
-  Graph graph;
-  graph.sizes = request.sizes;
-  graph.sizes["batch"] = 1;
-  GraphBuilder builder(graph, *request.registry, GraphMode::training, request.float_type);
-  call_plugin(origin, "build", [&] { request.model->build(builder); });
+  const Graph graph = build_model_graph(request, GraphMode::training, 1);
   const Contract contract(*this, graph, request);
   // Generation gives the inputs itself. An imported model has no data that fits it.
   if (request.outputs.empty()) contract.require_inputs();

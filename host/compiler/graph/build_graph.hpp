@@ -22,6 +22,9 @@ struct BuiltGraph {
 /// strategy refuses. \throws VerificationError for defects.
 [[nodiscard]] BuiltGraph build_graph(const CompileRequest& request, std::int64_t samples);
 
+/// The graph that the request's model builds, before any strategy rewrites it. `samples`: as for build_graph().
+[[nodiscard]] Graph build_model_graph(const CompileRequest& request, GraphMode mode, std::int64_t samples);
+
 /// The graph after rewrite_forward. It has no gradients, and ops with a decomposition are still whole.
 [[nodiscard]] Graph build_forward_graph(const CompileRequest& request, std::int64_t samples);
 
