@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "simulate/kernel_draws.hpp"
-#include "simulate/message_board.hpp"
 #include "simulate/rank_state.hpp"
 #include "simulate/shared_cores.hpp"
 #include "strata/error.hpp"
