@@ -54,7 +54,7 @@ constexpr double kLossOfInexactReplicas = 5e-2;
 Tolerance tolerance_in_short_types(const Stack& stack) {
   Tolerance tolerance = kShortTypes;
   for (const NamedStrategy& each : stack.strategies) {
-    const double error = each.ask("gradient_error", [](const Strategy& strategy) { return strategy.gradient_error(); });
+    const double error = each.ask("gradient_error", &Strategy::gradient_error);
     tolerance.gradient_norm = std::max(tolerance.gradient_norm, error);
     if (error > 0 && !stack.unsynchronized.empty()) tolerance.loss = kLossOfInexactReplicas;
   }
