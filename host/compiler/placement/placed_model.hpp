@@ -40,13 +40,25 @@ struct GraphIndex {
     }
   }
 
-  /// The readers of each value that has some, in the order of the graph.
+  /// The readers of a value, in the order of the graph.
+  [[nodiscard]] const std::vector<Use>& uses_of(Value value) const { return entry(uses, value); }
+  [[nodiscard]] const std::vector<const Sink*>& sinks_of(Value value) const { return entry(sinks, value); }
+
+  /// Of values that have some.
   std::map<Value, std::vector<Use>> uses;
   std::map<Value, std::vector<const Sink*>> sinks;
   /// Position of a node in the graph, by its id.
   std::map<int, std::size_t> position;
   /// Parameters with a gradient.
   std::set<std::string> with_gradient;
+
+ private:
+  template <class Entry>
+  static const Entry& entry(const std::map<Value, Entry>& entries, Value value) {
+    static const Entry kNone;
+    const auto found = entries.find(value);
+    return found == entries.end() ? kNone : found->second;
+  }
 };
 
 /// A model whose blocks have stages, whose dimensions have layouts and whose parameters have storage. All programs of
@@ -77,6 +89,12 @@ struct PlacedModel {
   /// The layout of a value between the ops that make and read it.
   [[nodiscard]] Layout at_rest(Value value) const {
     return rules.canonical(graph.type(value).dims, graph.node(value.node).name);
+  }
+  /// The stages that hold a parameter: those that read it, or the first if none does.
+  [[nodiscard]] std::set<int> homes(const Parameter& parameter) const {
+    std::set<int> homes;
+    for (const GraphIndex::Use& use : index.uses_of(parameter.value)) homes.insert(stages.stage(*use.node));
+    return homes.empty() ? std::set<int>{0} : homes;
   }
   /// The axes along which ranks of this program have values of their own: without training, none.
   [[nodiscard]] AxisSet apart() const { return is_training() ? stack.apart() : AxisSet{}; }
