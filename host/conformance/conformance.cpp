@@ -109,12 +109,6 @@ struct Group {
   std::vector<Check> (*checks)();
 };
 
-std::string kinds_text(const Check& check) {
-  std::vector<std::string> names;
-  for (const PluginKind kind : check.kinds) names.emplace_back(to_string(kind));
-  return names.empty() ? "every" : join(names, ", ");
-}
-
 }  // namespace
 
 std::size_t ConformanceReport::count(Outcome outcome) const {
@@ -171,15 +165,6 @@ const std::vector<Check>& all_checks() {
     return checks;
   }();
   return kChecks;
-}
-
-std::string checks_markdown() {
-  std::string text = "| check | plugins | what is promised | what a user would lose |\n|---|---|---|---|\n";
-  for (const Check& check : all_checks()) {
-    text += "| " + std::string(check.number) + " | " + kinds_text(check) + " | " + std::string(check.promise) + " | " +
-            std::string(check.loss) + " |\n";
-  }
-  return text;
 }
 
 }  // namespace strata::host

@@ -273,18 +273,6 @@ class WindowScores final : public TextScores {
 
 }  // namespace
 
-std::int64_t CachedPrograms::cache_bytes() const {
-  std::int64_t bytes = 0;
-  for (const Buffer& buffer : next.program(0).buffers) {
-    if (buffer.kind == BufferKind::cache && buffer.base < 0) bytes += buffer.bytes();
-  }
-  if (!source) return bytes;
-  for (const auto& [name, id] : source->program(0).reports) {
-    bytes += next.program(0).buffer(parameter_named(next.program(0), name).value).bytes();
-  }
-  return bytes;
-}
-
 CachedPrograms compile_cached(const RunSetup& setup, const DimSizes& sizes, const Device& device,
                               const GenerationSizes& generation) {
   CompileRequest request = setup.request(GraphMode::evaluation, sizes);

@@ -39,8 +39,6 @@ struct CachedPrograms {
   [[nodiscard]] std::int64_t arena_bytes() const {
     return std::max(next.plan(0).arena_bytes, prompt.plan(0).arena_bytes);
   }
-  /// Bytes of keys and values, and of source values.
-  [[nodiscard]] std::int64_t cache_bytes() const;
 };
 
 /// The sizes of generation.
