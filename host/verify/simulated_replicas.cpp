@@ -64,7 +64,7 @@ std::vector<DefinedPiece> pieces_of(const Compiled& compiled, const Program& pro
     if (!known.insert(std::move(place)).second) continue;
     const Shard shard(storage, compiled.mesh, rank);
     DefinedPiece piece{.elements = {}, .size = shard.buffer_elements()};
-    shard.for_each_run([&](std::int64_t /*local*/, std::int64_t global, std::int64_t length) {
+    for_each_run(shard.part(), [&](std::int64_t /*local*/, std::int64_t global, std::int64_t length) {
       for (std::int64_t i = 0; i < length; ++i) piece.elements.push_back(global + i);
     });
     if (!piece.elements.empty()) pieces.push_back(std::move(piece));
