@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "compiler/graph/batch_statistic.hpp"
 #include "huggingface/initial_values.hpp"
 #include "loading/plugin_call.hpp"
 #include "simulate/stage_boundaries.hpp"
@@ -37,37 +38,16 @@ std::string sizes_of(const std::vector<PlanPart>& parts) {
   return join(words, ", ");
 }
 
-/// The nodes that the losses depend on.
-std::vector<bool> nodes_of_losses(const Graph& graph) {
-  std::vector<bool> counts(graph.nodes().size());
-  const auto mark = [&](const Value& value) { counts[static_cast<std::size_t>(value.node)] = true; };
-  for (const Sink& sink : graph.sinks) {
-    if (sink.kind == Sink::Kind::loss) mark(sink.value);
-  }
-  for (std::size_t i = counts.size(); i-- > 0;) {
-    if (!counts[i]) continue;
-    for (const Value& operand : graph.nodes()[i].operands) mark(operand);
-  }
-  return counts;
-}
-
 /// True if results depend on the samples that a micro-batch has on all replicas: the model has a batch norm, or a loss
 /// depends on a value of all samples, such as a mean over them.
-bool has_batch_statistics(const Graph& graph) {
+bool has_batch_statistics(Graph graph) {
   const bool has_norm = std::any_of(graph.parameters.begin(), graph.parameters.end(), [](const Parameter& each) {
     return each.role == ParameterRole::running_average && each.sign_step == 0;
   });
   if (has_norm) return true;
-  const auto has_batch = [&](const Value& value) { return find_dim(graph.type(value).dims, "batch") >= 0; };
-  const std::vector<bool> counts = nodes_of_losses(graph);
-  std::set<int> joining;  // nodes that make a value without a batch from values of samples
-  for (const Node& node : graph.nodes()) {
-    if (!counts[static_cast<std::size_t>(node.id)]) continue;
-    const auto is_joined = [&](const Value& operand) { return joining.contains(operand.node) && !has_batch(operand); };
-    if (std::any_of(node.operands.begin(), node.operands.end(), is_joined)) return true;
-    if (std::any_of(node.operands.begin(), node.operands.end(), has_batch)) joining.insert(node.id);
-  }
-  return false;
+  std::erase_if(graph.sinks, [](const Sink& sink) { return sink.kind != Sink::Kind::loss; });
+  graph.remove_dead_nodes();
+  return find_batch_statistic(graph) != nullptr;
 }
 
 }  // namespace
