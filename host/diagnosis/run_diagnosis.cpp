@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <utility>
 
 #include "diagnosis/run_signals.hpp"
@@ -153,31 +154,22 @@ RunDiagnosis::RunDiagnosis(const World& world, DiagnosisSettings settings, std::
       stop_grace_(recorders_, settings_.stop_grace),
       signals_(RunSignals::record_requests()) {
   if (!settings_.folder.empty()) folder_.emplace(settings_.folder);
-  thread_ = std::thread([this] { watch(); });
+  thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
-RunDiagnosis::~RunDiagnosis() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_ending_ = true;
-  }
-  ends_.notify_all();
-  thread_.join();
-}
-
-void RunDiagnosis::watch() {
+void RunDiagnosis::watch(const std::stop_token& stop) {
   const double pause = pause_of(settings_);
   double now = pause;
   WatchClock::time_point last = WatchClock::now();
-  std::unique_lock lock(mutex_);
-  while (!ends_.wait_for(lock, WatchSeconds(pause), [this] { return is_ending_; })) {
+  std::mutex mutex;
+  std::condition_variable_any ends;
+  std::unique_lock lock(mutex);
+  while (!ends.wait_for(lock, stop, WatchSeconds(pause), [&] { return stop.stop_requested(); })) {
     const WatchClock::time_point time = WatchClock::now();
     // Time in which the process was stopped does not count: its ranks could not move.
     now += std::min(WatchSeconds(time - last).count(), 2 * pause);
     last = time;
-    lock.unlock();
     look(now);
-    lock.lock();
   }
   // Ranks that were named may have gone on in the meantime.
   name_standstills(now);
