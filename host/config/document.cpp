@@ -196,8 +196,7 @@ const DocumentNode* DocumentNode::at(const std::string& path) const {
       node = node->find(key);
       continue;
     }
-    const bool is_number = !key.empty() && key.size() < 7 && key.find_first_not_of("0123456789") == std::string::npos;
-    const std::size_t index = is_number ? std::stoul(key) : node->children.size();
+    const std::size_t index = parse_number<std::size_t>(key).value_or(node->children.size());
     node = index < node->children.size() ? &node->children[index] : nullptr;
   }
   return node;

@@ -9,7 +9,7 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -106,11 +106,8 @@ void remove_temporaries_of_the_dead(const fs::path& folder, std::string_view pre
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(prefix)) continue;
-    pid_t process = 0;
-    const char* const end = name.data() + name.size();
-    const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, process);
-    const bool is_number = error == std::errc() && rest == end && process > 0;
-    if (is_number && ::kill(process, 0) != 0 && errno == ESRCH) fs::remove(entry.path(), ignored);
+    const pid_t process = parse_number<pid_t>(std::string_view(name).substr(prefix.size())).value_or(0);
+    if (process > 0 && ::kill(process, 0) != 0 && errno == ESRCH) fs::remove(entry.path(), ignored);
   }
 }
 

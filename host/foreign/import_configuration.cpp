@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "config/sections.hpp"
 #include "foreign/argument_document.hpp"
 #include "foreign/imported_run.hpp"
 #include "foreign/yaml_document.hpp"
@@ -72,9 +73,8 @@ std::map<std::string, std::map<std::string, OptionValue>> defaults() {
 }
 
 std::string heading(const std::string& path) {
-  const std::size_t dot = path.rfind('.');
-  const bool is_list = dot != std::string::npos && path.find_first_not_of("0123456789", dot + 1) == std::string::npos;
-  return is_list ? "[[" + path.substr(0, dot) + "]]" : "[" + path + "]";
+  const std::string declared = declared_path(path);
+  return declared == path ? "[" + path + "]" : "[[" + declared + "]]";
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <boost/crc.hpp>
-#include <charconv>
 #include <cstddef>
 #include <string_view>
 #include <system_error>
@@ -24,11 +23,8 @@ constexpr std::string_view kNameEnd = ".strata";
 std::optional<std::int64_t> number_of(const fs::path& file) {
   const std::string name = file.filename().string();
   if (!name.starts_with(kNameBegin) || !name.ends_with(kNameEnd)) return std::nullopt;
-  std::int64_t number = 0;
-  const char* const end = name.data() + name.size() - kNameEnd.size();
-  const auto [parsed, error] = std::from_chars(name.data() + kNameBegin.size(), end, number);
-  if (error != std::errc() || parsed != end) return std::nullopt;
-  return number;
+  return parse_number<std::int64_t>(
+      std::string_view(name).substr(kNameBegin.size(), name.size() - kNameBegin.size() - kNameEnd.size()));
 }
 
 /// The event files in `folder` with their numbers.

@@ -1,7 +1,6 @@
 #include "tokenizers/corpus/corpus_job.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -206,10 +205,8 @@ class CorpusRun {
   }
 
   [[nodiscard]] std::int32_t token_of_argument(const std::string& text) const {
-    std::int32_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const bool is_number = error == std::errc{} && end == text.data() + text.size();
-    if (is_number && number >= 0) return number;
+    const auto number = parse_number<std::int32_t>(text);
+    if (number && *number >= 0) return *number;
     const std::optional<std::int32_t> token = tokenizer_->token_of(text);
     if (!token) {
       throw ConfigurationError("--document-token: found '" + text +
