@@ -124,7 +124,7 @@ std::size_t instruction_count(const Program& program) {
 }
 
 int first_rank(const Compiled& compiled, int number) {
-  const auto found = std::find(compiled.class_of_rank.begin(), compiled.class_of_rank.end(), number);
+  const auto found = std::ranges::find(compiled.class_of_rank, number);
   return static_cast<int>(found - compiled.class_of_rank.begin());
 }
 

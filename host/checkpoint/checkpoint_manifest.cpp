@@ -63,8 +63,7 @@ json vocabulary_json(const Vocabulary& vocabulary) {
 Vocabulary parse_vocabulary(const JsonValue& value) {
   Vocabulary vocabulary;
   const std::string name = value.at("kind").string();
-  const auto found =
-      std::find_if(kVocabularies.begin(), kVocabularies.end(), [&](const auto& each) { return name == each.second; });
+  const auto found = std::ranges::find_if(kVocabularies, [&](const auto& each) { return name == each.second; });
   if (found == kVocabularies.end()) value.at("kind").refuse("bytes, chars, tokens");
   vocabulary.kind = found->first;
   if (vocabulary.kind == Vocabulary::Kind::characters) {

@@ -44,7 +44,7 @@ FoundRecords read_records(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (is_record_name(entry.path().filename().string())) paths.push_back(entry.path());
   }
-  std::sort(paths.begin(), paths.end());
+  std::ranges::sort(paths);
   FoundRecords found;
   for (const fs::path& path : paths) {
     try {

@@ -72,7 +72,7 @@ std::vector<Rule> collect_rules(const std::vector<NamedStrategy>& strategies, co
 }
 
 bool has_axis(const std::vector<MeshAxis>& axes, const Axis& axis) {
-  return std::any_of(axes.begin(), axes.end(), [&](const MeshAxis& each) { return each.name == axis; });
+  return std::ranges::any_of(axes, [&](const MeshAxis& each) { return each.name == axis; });
 }
 
 void require_own_axes(const NamedStrategy& strategy, const std::vector<MeshAxis>& own, const std::vector<Axis>& named,
@@ -180,7 +180,7 @@ bool advises(const NamedStrategy& named) {
 /// True if the strategy maps a dimension onto an axis of several ranks, which may be another strategy's.
 bool shards(const NamedStrategy& named, const Mesh& mesh) {
   const std::vector<Rule> rules = named.ask("rules", &Strategy::rules);
-  return std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) { return mesh.size(rule.axis) > 1; });
+  return std::ranges::any_of(rules, [&](const Rule& rule) { return mesh.size(rule.axis) > 1; });
 }
 
 GradientBuckets bucket_options(const std::vector<NamedStrategy>& strategies) {
@@ -252,8 +252,7 @@ Mesh Stack::nesting() const {
     return dims[axis.name].size() < 2 ? 1 : 2;
   };
   std::vector<MeshAxis> nested = mesh.axes();
-  std::stable_sort(nested.begin(), nested.end(),
-                   [&](const MeshAxis& a, const MeshAxis& b) { return level(a) < level(b); });
+  std::ranges::stable_sort(nested, [&](const MeshAxis& a, const MeshAxis& b) { return level(a) < level(b); });
   return Mesh(std::move(nested));
 }
 
@@ -289,7 +288,7 @@ std::vector<std::string> idle_strategies(const Stack& stack, const Findings& fou
   for (std::size_t i = 0; i < stack.strategies.size(); ++i) {
     const NamedStrategy& each = stack.strategies[i];
     const std::vector<MeshAxis>& axes = stack.axes[i];
-    const bool spans = std::any_of(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.size > 1; });
+    const bool spans = std::ranges::any_of(axes, [](const MeshAxis& axis) { return axis.size > 1; });
     // Even a single replica takes outer steps.
     const bool works_on_buckets = !stack.unsynchronized_of[i].empty();
     const bool acts = spans || works_on_buckets || shards(each, stack.mesh) || found.effective.contains(each.name);

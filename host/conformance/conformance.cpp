@@ -50,7 +50,7 @@ void require_numbers(const std::vector<std::string>& only, const std::optional<P
     accepted += (accepted.empty() ? "" : ", ") + std::string(check.number);
   }
   for (const std::string& number : only) {
-    const bool is_known = std::any_of(all_checks().begin(), all_checks().end(), [&](const Check& check) {
+    const bool is_known = std::ranges::any_of(all_checks(), [&](const Check& check) {
       return check.number == number && (!plugin || check.applies_to(plugin->kind));
     });
     if (is_known) continue;
@@ -112,8 +112,7 @@ struct Group {
 }  // namespace
 
 std::size_t ConformanceReport::count(Outcome outcome) const {
-  return static_cast<std::size_t>(
-      std::count_if(checks.begin(), checks.end(), [&](const CheckResult& each) { return each.outcome == outcome; }));
+  return static_cast<std::size_t>(std::ranges::count(checks, outcome, &CheckResult::outcome));
 }
 
 ConformanceReport check_conformance(const ConformanceSettings& settings, const CheckObserver& observer) {

@@ -58,7 +58,7 @@ struct Standstill {
 void add_standstill(std::vector<Standstill>& all, const FlightRecord& record, double seconds) {
   const bool waits = record.obstacle() != nullptr;
   const std::string what = describe(record);
-  auto found = std::find_if(all.begin(), all.end(), [&](const Standstill& each) { return each.what == what; });
+  auto found = std::ranges::find(all, what, &Standstill::what);
   if (found == all.end()) found = all.insert(all.end(), {waits, what, {}, seconds});
   found->ranks.push_back(record.rank);
   found->seconds = std::min(found->seconds, seconds);
@@ -66,7 +66,7 @@ void add_standstill(std::vector<Standstill>& all, const FlightRecord& record, do
 
 /// Those that do not wait for others first.
 std::vector<std::string> messages_of(std::vector<Standstill> all) {
-  std::stable_sort(all.begin(), all.end(), [](const Standstill& a, const Standstill& b) { return a.waits < b.waits; });
+  std::ranges::stable_sort(all, {}, &Standstill::waits);
   std::vector<std::string> messages;
   for (const Standstill& each : all) {
     messages.push_back(rank_subject(each.ranks, " has been ", " have been ") + each.what + " for " +
@@ -237,7 +237,7 @@ bool RunDiagnosis::others_may_go_on(double now) {
   if (!others_asked_) others_asked_ = now;
   if (now - *others_asked_ < kAnswer) return true;
   for (int rank = 0; rank < rank_count_; ++rank) {
-    if (std::any_of(own.begin(), own.end(), [&](const auto& each) { return each.first == rank; })) continue;
+    if (std::ranges::any_of(own, [&](const auto& each) { return each.first == rank; })) continue;
     const std::optional<FlightRecord> record = folder_->read_recent(rank, own.front().first, kRecent);
     if (record && stop_grace_.may_go_on(*record)) return true;
   }

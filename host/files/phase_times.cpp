@@ -35,8 +35,7 @@ PhaseTimes::PhaseTimes() : phases_{{"start", 0, 0}} {}
 
 void PhaseTimes::enter(std::string_view phase) {
   static_cast<void>(end());
-  const auto found =
-      std::find_if(phases_.begin(), phases_.end(), [&](const Phase& each) { return each.name == phase; });
+  const auto found = std::ranges::find(phases_, phase, &Phase::name);
   current_ = static_cast<std::size_t>(found - phases_.begin());
   if (found == phases_.end()) phases_.push_back({std::string(phase), 0, 0});
 }

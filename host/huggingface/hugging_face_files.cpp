@@ -65,7 +65,7 @@ OptionValue scalar(const json& value) {
 
 template <class Is>
 bool all_of(const json& list, Is is) {
-  return std::all_of(list.begin(), list.end(), is);
+  return std::ranges::all_of(list, is);
 }
 
 void flatten(const std::string& path, const json& value, HuggingFaceFields& fields) {

@@ -28,7 +28,7 @@ constexpr int kMostSlots = 1 << 16;
 
 /// A name that ssh does not take for an option, and that is one word.
 bool is_host_name(const std::string& name) {
-  return !name.empty() && name[0] != '-' && std::all_of(name.begin(), name.end(), [](char letter) {
+  return !name.empty() && name[0] != '-' && std::ranges::all_of(name, [](char letter) {
     return letter > ' ' && letter < '\x7f' && letter != ',' && letter != '\'' && letter != '"';
   });
 }
@@ -49,8 +49,7 @@ class HostReader {
     if (host.slots < 1 || host.slots > kMostSlots || !is_host_name(host.name)) {
       throw ConfigurationError(place + ": found '" + text + "'; accepted: " + kAcceptedHosts);
     }
-    const bool is_known =
-        std::any_of(hosts_.begin(), hosts_.end(), [&](const HostSlots& each) { return each.name == host.name; });
+    const bool is_known = std::ranges::any_of(hosts_, [&](const HostSlots& each) { return each.name == host.name; });
     if (is_known) throw ConfigurationError(place + ": found the host '" + host.name + "' twice; accepted: once");
     hosts_.push_back(std::move(host));
   }
@@ -172,8 +171,8 @@ void add_own_variables(std::vector<ProcessRequest>& requests) {
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string_view entry = *each;
     const std::size_t equals = entry.find('=');
-    const bool is_needed = std::any_of(kBegins.begin(), kBegins.end(),
-                                       [&](const std::string_view begin) { return entry.starts_with(begin); });
+    const bool is_needed =
+        std::ranges::any_of(kBegins, [&](const std::string_view begin) { return entry.starts_with(begin); });
     if (!is_needed || equals == std::string_view::npos) continue;
     for (ProcessRequest& request : requests) {
       // Does not replace the variables of the ranks.
@@ -184,7 +183,7 @@ void add_own_variables(std::vector<ProcessRequest>& requests) {
 
 std::string meeting_address(const std::vector<HostSlots>& hosts, const std::vector<int>& counts,
                             const std::string& first, const std::string& given) {
-  const auto with_ranks = std::count_if(counts.begin(), counts.end(), [](int count) { return count > 0; });
+  const auto with_ranks = std::ranges::count_if(counts, [](int count) { return count > 0; });
   if (with_ranks == 1) return "127.0.0.1";
   const HostSlots& host = hosts.front();
   if (!given.empty() && host.name == first) return given;

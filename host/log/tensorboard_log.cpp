@@ -112,12 +112,11 @@ void TensorBoardLog::step(const StepRecord& record) {
 void TensorBoardLog::ranks(const RankTimes& times) {
   std::vector<double> own;
   for (std::size_t rank = 0; rank < times.seconds.size(); ++rank) own.push_back(times.own_seconds(rank));
-  const auto slowest = std::max_element(own.begin(), own.end());
-  write(times.step,
-        {{"ranks/slowest_own_seconds", *slowest},
-         {"ranks/slowest_rank", static_cast<double>(slowest - own.begin())},
-         {"ranks/median_own_seconds", median_of(own)},
-         {"ranks/longest_wait_seconds", *std::max_element(times.wait_seconds.begin(), times.wait_seconds.end())}});
+  const auto slowest = std::ranges::max_element(own);
+  write(times.step, {{"ranks/slowest_own_seconds", *slowest},
+                     {"ranks/slowest_rank", static_cast<double>(slowest - own.begin())},
+                     {"ranks/median_own_seconds", median_of(own)},
+                     {"ranks/longest_wait_seconds", *std::ranges::max_element(times.wait_seconds)}});
 }
 
 void TensorBoardLog::health(const HealthRecord& record) {

@@ -25,7 +25,7 @@ std::string milliseconds(double seconds) { return format_line(seconds < 0.1 ? "%
 }  // namespace
 
 double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const std::size_t middle = values.size() / 2;
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
@@ -86,7 +86,7 @@ std::string describe(StopReason reason) {
 }
 
 void RankTimeValues::set(int rank, double seconds, double wait_seconds, double data_wait_seconds) {
-  std::fill(values_.begin(), values_.end(), 0);
+  std::ranges::fill(values_, 0);
   const auto at = values_.begin() + static_cast<std::ptrdiff_t>(kTimes) * rank;
   at[0] = seconds;
   at[1] = wait_seconds;

@@ -42,7 +42,7 @@ class ShortStages {
   }
   /// Blocks that the model lacks if each chunk lacks `each`.
   [[nodiscard]] int left_out(int each) const {
-    return each * static_cast<int>(std::count_if(counts_.begin(), counts_.end(), [](int count) { return count > 0; }));
+    return each * static_cast<int>(std::ranges::count_if(counts_, [](int count) { return count > 0; }));
   }
   /// The placement of a model whose chunks lack `each`.
   [[nodiscard]] Stages without(int each) const {
@@ -71,8 +71,8 @@ class ShortStages {
 /// True if every micro-batch reduces gradients to pieces: those of a block travel while the next one computes its own.
 bool reduces_block_by_block(const CompileRequest& request, const Graph& graph) {
   const ParameterDescriptions describe(graph, *request.registry);
-  return std::any_of(request.strategies.begin(), request.strategies.end(), [&](const NamedStrategy& each) {
-    return std::any_of(graph.parameters.begin(), graph.parameters.end(), [&](const Parameter& parameter) {
+  return std::ranges::any_of(request.strategies, [&](const NamedStrategy& each) {
+    return std::ranges::any_of(graph.parameters, [&](const Parameter& parameter) {
       const std::optional<ParameterStorage> storage = each.strategy->storage(describe(parameter));
       return storage && storage->sharding >= Sharding::gradients;
     });

@@ -41,7 +41,7 @@ std::string sizes_of(const std::vector<PlanPart>& parts) {
 /// True if results depend on the samples that a micro-batch has on all replicas: the model has a batch norm, or a loss
 /// depends on a value of all samples, such as a mean over them.
 bool has_batch_statistics(Graph graph) {
-  const bool has_norm = std::any_of(graph.parameters.begin(), graph.parameters.end(), [](const Parameter& each) {
+  const bool has_norm = std::ranges::any_of(graph.parameters, [](const Parameter& each) {
     return each.role == ParameterRole::running_average && each.sign_step == 0;
   });
   if (has_norm) return true;
@@ -157,7 +157,7 @@ bool PlanSpace::meets(const PlanPart& part, const Fixed& fixed) {
 }
 
 std::vector<PlanPart> PlanSpace::ask(const Proposer& proposer, const PlanningContext& context) const {
-  if (std::find(never_.begin(), never_.end(), proposer.plugin) != never_.end()) return {};
+  if (std::ranges::find(never_, proposer.plugin) != never_.end()) return {};
   std::vector<PlanPart> parts;
   for (PlanProposal& proposal :
        call_plugin(proposer.origin, "proposals", [&] { return proposer.factory->proposals(context); })) {
@@ -223,7 +223,7 @@ std::vector<PlanPart> PlanSpace::parts(PlanPurpose purpose, const PlanChoice& ch
 }
 
 bool PlanSpace::is_required(PlanPurpose purpose) const {
-  return std::any_of(fixed_.begin(), fixed_.end(), [&](const Fixed& fixed) { return fixed.purpose == purpose; });
+  return std::ranges::any_of(fixed_, [&](const Fixed& fixed) { return fixed.purpose == purpose; });
 }
 
 const PlanPart* PlanSpace::part(PlanPurpose purpose, const PlanChoice& choice) const {
@@ -300,7 +300,7 @@ std::vector<PlanPurpose> PlanSpace::order(const PlanChoice& choice) {
 
 int PlanSpace::table(const PlanChoice& choice, PlanPurpose purpose) {
   const std::vector<PlanPurpose> purposes = order(choice);
-  const auto found = std::find(purposes.begin(), purposes.end(), purpose);
+  const auto found = std::ranges::find(purposes, purpose);
   return found == purposes.end() ? -1 : static_cast<int>(found - purposes.begin());
 }
 

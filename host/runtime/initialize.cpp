@@ -132,7 +132,7 @@ std::vector<std::byte> derived_values(const StoredParameter& parameter, std::spa
   if (static_cast<std::int64_t>(whole.size()) != elements) {
     fail(parameter.name, "derives " + std::to_string(whole.size()) + " values of " + std::to_string(elements));
   }
-  const auto bad = std::find_if_not(whole.begin(), whole.end(), [](float value) { return std::isfinite(value); });
+  const auto bad = std::ranges::find_if_not(whole, [](float value) { return std::isfinite(value); });
   if (bad != whole.end()) fail(parameter.name, "derives " + std::to_string(*bad));
   std::vector<std::byte> values(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
   for_each_run(shard.part(), [&](std::int64_t local, std::int64_t global, std::int64_t length) {

@@ -150,9 +150,8 @@ std::optional<GraphUse> StepRunner::graph_use() const {
     ++use.graphs;
     use.captured += segment.end - segment.begin;
   }
-  const bool communicates =
-      std::any_of(variant_->schedule.begin(), variant_->schedule.end(),
-                  [](const Scheduled& each) { return is_communication(*each.prepared->instruction); });
+  const bool communicates = std::ranges::any_of(
+      variant_->schedule, [](const Scheduled& each) { return is_communication(*each.prepared->instruction); });
   if (communicates) use.communication_outside = communication_outside_;
   return use;
 }

@@ -34,7 +34,7 @@ struct InFlight {
 
   [[nodiscard]] bool is_collective() const { return work->kind == TimedWork::Kind::collective; }
   [[nodiscard]] bool uses(const ByteRange& range) const {
-    return std::any_of(ranges.begin(), ranges.end(), [&](const ByteRange& used) { return used.overlaps(range); });
+    return std::ranges::any_of(ranges, [&](const ByteRange& used) { return used.overlaps(range); });
   }
 };
 using Flight = std::shared_ptr<InFlight>;

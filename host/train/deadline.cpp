@@ -115,7 +115,7 @@ std::optional<std::chrono::seconds> parse_time_left(std::string_view text) {
   }
   // Up to three numbers: hours, minutes, seconds.
   std::int64_t seconds = 0;
-  const auto colons = std::count(text.begin(), text.end(), ':');
+  const auto colons = std::ranges::count(text, ':');
   if (colons < 1 || colons > 2) return {};
   for (auto part = 0; part <= colons; ++part) {
     const std::size_t end = std::min(text.find(':'), text.size());

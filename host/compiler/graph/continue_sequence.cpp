@@ -188,8 +188,8 @@ std::set<int> reached_from(const Graph& graph, const std::set<std::string>& inpu
   std::set<int> reached;
   for (const Node& node : graph.nodes()) {
     const bool begins = node.is_input() && inputs.contains(node.name);
-    const bool follows = std::any_of(node.operands.begin(), node.operands.end(),
-                                     [&](const Value& operand) { return reached.contains(operand.node); });
+    const bool follows =
+        std::ranges::any_of(node.operands, [&](const Value& operand) { return reached.contains(operand.node); });
     if (begins || follows) reached.insert(node.id);
   }
   return reached;

@@ -264,9 +264,8 @@ void pair_messages(const PlacedModel& model, const StageShape& there, const Stag
     const Value value = here.received[i];
     for (std::size_t k = 0; k < here.chunks.size(); ++k) {
       const auto& uses = model.index.uses.at(value);
-      const bool is_read = std::any_of(uses.begin(), uses.end(), [&](const GraphIndex::Use& use) {
-        return stages.chunk(use.node->block) == here.chunks[k];
-      });
+      const bool is_read = std::ranges::any_of(
+          uses, [&](const GraphIndex::Use& use) { return stages.chunk(use.node->block) == here.chunks[k]; });
       if (is_read) pair(there.received[i], there.chunks[k], value, here.chunks[k], stages.stage(chunk_of(value)));
     }
   }
@@ -289,7 +288,7 @@ std::vector<AlikeClass> find_alike_classes(const PlacedModel& model) {
   std::vector<int> different;
   for (int i = 0; i < static_cast<int>(classes.size()); ++i) {
     const RankClass& own = classes[static_cast<std::size_t>(i)];
-    const auto like = std::find_if(different.begin(), different.end(), [&](int other) {
+    const auto like = std::ranges::find_if(different, [&](int other) {
       const RankClass& its = classes[static_cast<std::size_t>(other)];
       return its.updates == own.updates && shapes.shape(its.stage).is_like(shapes.shape(own.stage));
     });

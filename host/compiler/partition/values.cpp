@@ -172,7 +172,7 @@ void Values::order_receives() {
         order[each->second] = {first, each->first, each->second};
       }
     }
-    std::sort(order.begin(), order.end());
+    std::ranges::sort(order);
     std::vector<Instruction> ordered;
     ordered.reserve(instructions.size());
     for (const auto& [to, sent, from] : order) ordered.push_back(std::move(instructions[from]));

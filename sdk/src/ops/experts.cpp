@@ -81,9 +81,8 @@ void contribute_together(GradientContext& context, const std::string& op, const 
   }
   if (needed.empty()) return;
   // A node that gives a gradient to others than parameters is no W node.
-  const auto main = std::find_if(needed.begin(), needed.end(), [&](int operand) {
-    return !context.graph().node(context.operand(operand).node).is_parameter();
-  });
+  const auto main = std::ranges::find_if(
+      needed, [&](int operand) { return !context.graph().node(context.operand(operand).node).is_parameter(); });
   const int operand = main == needed.end() ? needed.front() : *main;
   std::vector<Value> operands = context.node().operands;
   operands.insert(operands.begin(), *context.cotangent(0));
