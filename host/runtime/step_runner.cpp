@@ -164,7 +164,7 @@ void StepRunner::run(const StepContext& step, InputSource& inputs) {
   if (refusal_) {
     for_each_scheduled(step.step, [this](const Scheduled& each) {
       launch_one(each);
-      count_traffic(context_.program, *each.prepared);
+      count_traffic(*each.prepared);
     });
   } else {
     run_segments();
@@ -188,7 +188,7 @@ void StepRunner::run_segments() {
     } else {
       launch_each(segment);
     }
-    for (const Scheduled& scheduled : instructions(segment)) count_traffic(context_.program, *scheduled.prepared);
+    for (const Scheduled& scheduled : instructions(segment)) count_traffic(*scheduled.prepared);
   }
 }
 
