@@ -1,10 +1,10 @@
 #include "checkpoint/checkpoint_store.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
-#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <limits>
@@ -70,11 +70,7 @@ fs::path last_checkpoint(const fs::path& directory) {
 
 }  // namespace
 
-std::string checkpoint_name(std::uint64_t step) {
-  std::array<char, 32> name{};
-  std::snprintf(name.data(), name.size(), "step-%08" PRIu64, step);
-  return name.data();
-}
+std::string checkpoint_name(std::uint64_t step) { return fmt::format("step-{:08}", step); }
 
 std::optional<std::uint64_t> step_of_checkpoint(const fs::path& directory) {
   const std::string name = directory.filename().string();

@@ -1,8 +1,8 @@
 #include "diagnosis/record_folder.hpp"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <array>
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -157,11 +157,7 @@ FlightRecord parse_record(std::string_view text) {
   return record;
 }
 
-std::string record_name(int rank) {
-  std::array<char, 32> name{};
-  std::snprintf(name.data(), name.size(), "rank-%05d.json", rank);
-  return name.data();
-}
+std::string record_name(int rank) { return fmt::format("rank-{:05}.json", rank); }
 
 void archive_records(const std::filesystem::path& output) {
   std::error_code error;

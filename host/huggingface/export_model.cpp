@@ -1,7 +1,8 @@
 #include "huggingface/export_model.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -87,9 +88,7 @@ void require_finite_f16(const std::vector<std::byte>& data, std::size_t bytes, c
 
 std::string file_name(std::size_t index, std::size_t count) {
   if (count == 1) return kHuggingFaceWeights;
-  std::array<char, 64> name{};
-  std::snprintf(name.data(), name.size(), "model-%05zu-of-%05zu.safetensors", index + 1, count);
-  return name.data();
+  return fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, count);
 }
 
 /// Writes the tensors of a model of Hugging Face, in files of a limited size and with their index.
