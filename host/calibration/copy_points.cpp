@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "runtime/rank_threads.hpp"
-#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {

@@ -10,7 +10,6 @@
 #include <tuple>
 #include <vector>
 
-#include "calibration/timed_device.hpp"
 #include "cluster/cluster.hpp"
 #include "compiler/compile.hpp"
 #include "runtime/executor.hpp"
@@ -38,6 +37,9 @@ struct TimedStep {
   std::filesystem::path offload = {};
 };
 
+/// Seconds of launches by kernel.
+using KernelTimes = std::map<std::string, std::vector<double>>;
+
 /// Collects times of kernels. Kernels that a prediction does not tell apart get their mean, in which each counts as
 /// often as it runs in a step.
 class KernelPoints {
@@ -63,7 +65,7 @@ class KernelPoints {
   };
   using Key = std::tuple<std::string, DType, std::vector<std::int64_t>, int>;
 
-  void add(const TimedStep& step, int number, int busy, const TimedDevice::Times& times);
+  void add(const TimedStep& step, int number, int busy, const KernelTimes& times);
 
   const CalibratedMachine& machine_;
   std::map<Key, Sum> sums_;

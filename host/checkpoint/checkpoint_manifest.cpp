@@ -63,8 +63,7 @@ json vocabulary_json(const Vocabulary& vocabulary) {
 Vocabulary parse_vocabulary(const JsonValue& value) {
   Vocabulary vocabulary;
   const std::string name = value.at("kind").string();
-  const auto found =
-      std::find_if(kVocabularies.begin(), kVocabularies.end(), [&](const auto& each) { return name == each.second; });
+  const auto found = std::ranges::find_if(kVocabularies, [&](const auto& each) { return name == each.second; });
   if (found == kVocabularies.end()) value.at("kind").refuse("bytes, chars, tokens");
   vocabulary.kind = found->first;
   if (vocabulary.kind == Vocabulary::Kind::characters) {
@@ -267,7 +266,7 @@ Manifest manifest_from_json(const std::string& text) {
 Manifest read_manifest(const std::filesystem::path& path) {
   const MappedFile file(path);
   try {
-    return manifest_from_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+    return manifest_from_json(std::string(file.text()));
   } catch (const Error& error) {
     throw RuntimeError("'" + path.string() + "' " + error.what());
   }

@@ -25,8 +25,8 @@ struct Holding {
 };
 
 Holding& holding_of(std::vector<Holding>& holdings, const TensorStorage& storage, DType dtype) {
-  const auto found = std::find_if(holdings.begin(), holdings.end(),
-                                  [&](const Holding& each) { return each.dtype == dtype && each.storage == storage; });
+  const auto found = std::ranges::find_if(
+      holdings, [&](const Holding& each) { return each.dtype == dtype && each.storage == storage; });
   if (found != holdings.end()) return *found;
   return holdings.emplace_back(Holding{storage, dtype, {}});
 }
@@ -38,8 +38,7 @@ bool is_frozen(const PersistentTensor& tensor) {
 }
 
 const TensorHolder* find_holder(const std::vector<TensorHolder>& holders, const Program* program) {
-  const auto found =
-      std::find_if(holders.begin(), holders.end(), [&](const TensorHolder& each) { return each.program == program; });
+  const auto found = std::ranges::find(holders, program, &TensorHolder::program);
   return found == holders.end() ? nullptr : &*found;
 }
 
@@ -231,13 +230,13 @@ class Planner {
 
   /// \throws VerificationError if the holder's buffer cannot hold the parts of its ranks, which are equally large.
   void require_storage(const TensorHolder& holder) const {
-    const auto first = std::find(ranks_.programs.begin(), ranks_.programs.end(), holder.program);
+    const auto first = std::ranges::find(ranks_.programs, holder.program);
     static_cast<void>(shard_at(holder, static_cast<int>(first - ranks_.programs.begin())));
   }
 
   void deal(std::vector<Part> parts, std::vector<CheckpointTensor>& plan) {
     // Tensors of a single replica leave no choice, so the others are dealt in view of them.
-    std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+    std::ranges::stable_sort(parts, [](const Part& a, const Part& b) {
       const bool a_is_single = a.replicas->size() == 1;
       const bool b_is_single = b.replicas->size() == 1;
       return a_is_single != b_is_single ? a_is_single : a.bytes > b.bytes;
@@ -303,9 +302,8 @@ CheckpointPlan::CheckpointPlan(RankPrograms ranks) : ranks_(std::move(ranks)) {
 }
 
 std::optional<CheckpointPiece> CheckpointPlan::piece(const CheckpointTensor& tensor, int rank) const {
-  const bool writes = std::all_of(tensor.writers.begin(), tensor.writers.end(), [&](const auto& each) {
-    return AxisCoordinate(ranks_.mesh, each.first)(rank) == each.second;
-  });
+  const bool writes = std::ranges::all_of(
+      tensor.writers, [&](const auto& each) { return AxisCoordinate(ranks_.mesh, each.first)(rank) == each.second; });
   if (!writes) return std::nullopt;
   const TensorHolder* holder = find_holder(tensor.holders, ranks_.programs.at(static_cast<std::size_t>(rank)));
   if (holder == nullptr) return std::nullopt;

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,127 +11,8 @@
 #include "runtime/tensor_part.hpp"
 
 namespace strata::host {
-namespace {
-
-/// Number of elements of a block below one index of each dim. The first entry is the whole block's.
-std::vector<std::int64_t> pitches(const std::vector<IndexMap>& dims) {
-  std::vector<std::int64_t> result(dims.size() + 1, 1);
-  for (std::size_t dim = dims.size(); dim-- > 0;) result[dim] = result[dim + 1] * dims[dim].local_size();
-  return result;
-}
 
 namespace fs = std::filesystem;
-
-/// Copies the elements that two parts of a tensor have in common from one array to another.
-class PartCopy {
- public:
-  PartCopy(const TensorPart& source, const TensorPart& destination, std::size_t element_bytes);
-
-  /// Each array begins with the first element of its part. \return the number of copied elements.
-  std::int64_t run(const std::byte* source, std::byte* destination) const;
-  /// True if the parts have elements in common.
-  [[nodiscard]] bool has_elements() const;
-
- private:
-  /// A run of indices of one dim that both blocks contain.
-  struct Overlap {
-    std::int64_t source = 0;
-    std::int64_t destination = 0;
-    std::int64_t length = 0;
-  };
-  static std::vector<Overlap> overlaps(const IndexMap& source, const IndexMap& destination);
-
-  /// Copies the dims from `dim` on. Their first elements are at `from` and `to` within the blocks. Without a
-  /// destination it copies nothing, and returns when it has found common elements.
-  std::int64_t copy_dims(std::size_t dim, std::int64_t from, std::int64_t to, const std::byte* source,
-                         std::byte* destination) const;
-  /// Copies the elements of a run of the blocks that both parts contain.
-  std::int64_t copy_run(std::int64_t from, std::int64_t to, std::int64_t length, const std::byte* source,
-                        std::byte* destination) const;
-
-  std::int64_t source_begin_;
-  std::int64_t source_end_;
-  std::int64_t destination_begin_;
-  std::int64_t destination_end_;
-  std::int64_t element_bytes_;
-  /// Distance in elements, within a block, between neighbouring indices of each dim. The extra last entry is 1.
-  std::vector<std::int64_t> source_pitch_;
-  std::vector<std::int64_t> destination_pitch_;
-  std::vector<std::vector<Overlap>> overlaps_;
-};
-
-PartCopy::PartCopy(const TensorPart& source, const TensorPart& destination, std::size_t element_bytes)
-    : source_begin_(source.begin),
-      source_end_(source.end),
-      destination_begin_(destination.begin),
-      destination_end_(destination.end),
-      element_bytes_(static_cast<std::int64_t>(element_bytes)),
-      source_pitch_(pitches(source.dims)),
-      destination_pitch_(pitches(destination.dims)) {
-  for (std::size_t dim = 0; dim < source.dims.size(); ++dim) {
-    overlaps_.push_back(overlaps(source.dims[dim], destination.dims[dim]));
-  }
-}
-
-std::int64_t PartCopy::run(const std::byte* source, std::byte* destination) const {
-  return copy_dims(0, 0, 0, source, destination);
-}
-
-bool PartCopy::has_elements() const {
-  if (std::any_of(overlaps_.begin(), overlaps_.end(), [](const auto& each) { return each.empty(); })) return false;
-  return copy_dims(0, 0, 0, nullptr, nullptr) > 0;
-}
-
-std::vector<PartCopy::Overlap> PartCopy::overlaps(const IndexMap& source, const IndexMap& destination) {
-  std::vector<Overlap> result;
-  for (const IndexSegment& from : source.segments) {
-    for (const IndexSegment& to : destination.segments) {
-      const std::int64_t begin = std::max(from.global_begin, to.global_begin);
-      const std::int64_t end = std::min(from.global_begin + from.length, to.global_begin + to.length);
-      if (begin >= end) continue;
-      result.push_back(
-          {from.local_begin + begin - from.global_begin, to.local_begin + begin - to.global_begin, end - begin});
-    }
-  }
-  return result;
-}
-
-std::int64_t PartCopy::copy_dims(std::size_t dim, std::int64_t from, std::int64_t to, const std::byte* source,
-                                 std::byte* destination) const {
-  const bool outside = from >= source_end_ || from + source_pitch_[dim] <= source_begin_ || to >= destination_end_ ||
-                       to + destination_pitch_[dim] <= destination_begin_;
-  if (outside) return 0;
-  if (dim == overlaps_.size()) return copy_run(from, to, 1, source, destination);
-  const std::int64_t from_pitch = source_pitch_[dim + 1];
-  const std::int64_t to_pitch = destination_pitch_[dim + 1];
-  std::int64_t copied = 0;
-  for (const Overlap& each : overlaps_[dim]) {
-    if (destination == nullptr && copied > 0) return copied;
-    const std::int64_t first_from = from + each.source * from_pitch;
-    const std::int64_t first_to = to + each.destination * to_pitch;
-    if (dim + 1 == overlaps_.size()) {
-      copied += copy_run(first_from, first_to, each.length, source, destination);
-      continue;
-    }
-    for (std::int64_t i = 0; i < each.length && (destination != nullptr || copied == 0); ++i) {
-      copied += copy_dims(dim + 1, first_from + i * from_pitch, first_to + i * to_pitch, source, destination);
-    }
-  }
-  return copied;
-}
-
-std::int64_t PartCopy::copy_run(std::int64_t from, std::int64_t to, std::int64_t length, const std::byte* source,
-                                std::byte* destination) const {
-  const std::int64_t first = std::max({std::int64_t{0}, source_begin_ - from, destination_begin_ - to});
-  const std::int64_t last = std::min({length, source_end_ - from, destination_end_ - to});
-  if (first >= last || destination == nullptr) return std::max<std::int64_t>(0, last - first);
-  std::memcpy(destination + (to + first - destination_begin_) * element_bytes_,
-              source + (from + first - source_begin_) * element_bytes_,
-              static_cast<std::size_t>((last - first) * element_bytes_));
-  return last - first;
-}
-
-}  // namespace
 
 CheckpointReader::CheckpointReader(fs::path directory)
     : directory_(std::move(directory)), manifest_(read_manifest(directory_ / kManifestName)) {
@@ -175,8 +55,7 @@ ModelFiles CheckpointReader::model_files() const {
     if (!is_model_file(name)) continue;
     const MappedFile file(path_of(name));
     if (checksum_of(file.bytes()) != expected.checksum) throw altered(name);
-    const auto* text = reinterpret_cast<const char*>(file.bytes().data());
-    files.push_back({name.substr(std::string_view(kModelFilesFolder).size() + 1), {text, file.bytes().size()}});
+    files.push_back({name.substr(std::string_view(kModelFilesFolder).size() + 1), std::string(file.text())});
   }
   return files;
 }
@@ -220,11 +99,15 @@ std::span<const std::byte> CheckpointReader::verified(const ManifestTensor& tens
 
 void CheckpointReader::gather(const std::string& name, const TensorPart& part, std::byte* destination) const {
   const ManifestTensor& tensor = manifest_.tensors.at(name);
+  const auto size = static_cast<std::int64_t>(size_of(tensor.dtype));
   std::int64_t missing = part.elements();
   for (const ManifestPiece& piece : tensor.pieces) {
-    const PartCopy copy(piece.part, part, size_of(tensor.dtype));
-    if (!copy.has_elements()) continue;
-    missing -= copy.run(verified(tensor, piece).data(), destination);
+    const std::byte* source = nullptr;
+    for_each_common_run(piece.part, part, [&](std::int64_t from, std::int64_t to, std::int64_t length) {
+      if (source == nullptr) source = verified(tensor, piece).data();
+      std::memcpy(destination + to * size, source + from * size, static_cast<std::size_t>(length * size));
+      missing -= length;
+    });
   }
   if (missing != 0) throw RuntimeError("the pieces do not cover the tensor");
 }

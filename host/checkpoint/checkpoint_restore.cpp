@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "checkpoint/checkpoint.hpp"
 #include "compiler/optimizer_groups.hpp"
@@ -52,7 +51,7 @@ bool has_other_dims(const PersistentTensor& tensor, const Shape& stored) {
 bool is_value(const PersistentTensor& tensor) {
   if (tensor.name == tensor.parameter->name) return true;
   const auto& states = tensor.parameter->states;
-  return std::any_of(states.begin(), states.end(), [&](const auto& each) {
+  return std::ranges::any_of(states, [&](const auto& each) {
     return state_name(each.first, tensor.parameter->name) == tensor.name &&
            begins_as_value(*tensor.parameter, each.first);
   });
@@ -216,8 +215,8 @@ class TensorRestore {
 }  // namespace
 
 bool CheckpointReader::has_average() const {
-  return std::any_of(manifest_.tensors.begin(), manifest_.tensors.end(),
-                     [](const auto& each) { return each.first.starts_with(state_name(kAverageState, "")); });
+  return std::ranges::any_of(manifest_.tensors,
+                             [](const auto& each) { return each.first.starts_with(state_name(kAverageState, "")); });
 }
 
 void CheckpointReader::require(RestoredWeights weights) const {
@@ -231,8 +230,8 @@ std::vector<std::string> CheckpointReader::dropped(const CheckpointPlan& plan) c
   std::vector<std::string> names;
   for (const auto& stored : manifest_.tensors) {
     const std::string& name = stored.first;
-    const bool is_restored = std::any_of(plan.tensors().begin(), plan.tensors().end(),
-                                         [&](const CheckpointTensor& each) { return each.name == name; });
+    const bool is_restored =
+        std::ranges::any_of(plan.tensors(), [&](const CheckpointTensor& each) { return each.name == name; });
     if (name.starts_with(begin) && !is_restored) names.push_back(name);
   }
   return names;

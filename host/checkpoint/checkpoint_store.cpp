@@ -1,10 +1,10 @@
 #include "checkpoint/checkpoint_store.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
-#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <limits>
@@ -55,7 +55,7 @@ std::vector<fs::path> sorted_checkpoints(const fs::path& directory) {
     const auto step = step_of_checkpoint(entry.path());
     if (step && entry.is_directory(ignored)) found.emplace_back(*step, entry.path());
   }
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   std::vector<fs::path> paths;
   for (auto& each : found) paths.push_back(std::move(each.second));
   return paths;
@@ -64,17 +64,13 @@ std::vector<fs::path> sorted_checkpoints(const fs::path& directory) {
 /// The first one of checkpoints_in() that has a manifest. Empty if there is none.
 fs::path last_checkpoint(const fs::path& directory) {
   const std::vector<fs::path> all = checkpoints_in(directory);
-  const auto found = std::find_if(all.begin(), all.end(), is_checkpoint);
+  const auto found = std::ranges::find_if(all, is_checkpoint);
   return found == all.end() ? fs::path{} : *found;
 }
 
 }  // namespace
 
-std::string checkpoint_name(std::uint64_t step) {
-  std::array<char, 32> name{};
-  std::snprintf(name.data(), name.size(), "step-%08" PRIu64, step);
-  return name.data();
-}
+std::string checkpoint_name(std::uint64_t step) { return fmt::format("step-{:08}", step); }
 
 std::optional<std::uint64_t> step_of_checkpoint(const fs::path& directory) {
   const std::string name = directory.filename().string();
@@ -98,10 +94,10 @@ std::vector<fs::path> CheckpointStore::paths_up_to(std::uint64_t step) const {
 
 std::vector<fs::path> checkpoints_in(const fs::path& directory) {
   std::vector<fs::path> found = sorted_checkpoints(directory);
-  std::reverse(found.begin(), found.end());
+  std::ranges::reverse(found);
   std::string latest;
   std::istringstream(read_small_file(directory / kLatestName, 4096)) >> latest;
-  const auto at = std::find_if(found.begin(), found.end(), [&](const auto& each) { return each.filename() == latest; });
+  const auto at = std::ranges::find_if(found, [&](const auto& each) { return each.filename() == latest; });
   if (at != found.end()) std::rotate(found.begin(), at, found.end());
   return found;
 }

@@ -16,7 +16,7 @@ namespace {
 
 /// The piece of `stored` that is `planned`, in the file `name`. Null if there is none with a checksum.
 const ManifestPiece* find_piece(const ManifestTensor& stored, const TensorPart& planned, const std::string& name) {
-  const auto found = std::find_if(stored.pieces.begin(), stored.pieces.end(), [&](const ManifestPiece& each) {
+  const auto found = std::ranges::find_if(stored.pieces, [&](const ManifestPiece& each) {
     return each.file == name && each.part == planned && !each.checksum.empty();
   });
   return found == stored.pieces.end() ? nullptr : &*found;
@@ -25,8 +25,7 @@ const ManifestPiece* find_piece(const ManifestTensor& stored, const TensorPart& 
 std::size_t count_pieces(const Manifest& manifest, const std::string& file) {
   std::size_t count = 0;
   for (const auto& [name, tensor] : manifest.tensors) {
-    count += static_cast<std::size_t>(std::count_if(tensor.pieces.begin(), tensor.pieces.end(),
-                                                    [&](const ManifestPiece& each) { return each.file == file; }));
+    count += static_cast<std::size_t>(std::ranges::count(tensor.pieces, file, &ManifestPiece::file));
   }
   return count;
 }
@@ -78,7 +77,7 @@ bool has_frozen_files(const Manifest& base, const CheckpointPlan& plan) {
     if (!tensor.frozen) continue;
     for (const CheckpointPiece& piece : plan.pieces(tensor)) ranks.insert(piece.rank);
   }
-  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return frozen_checksums(base, plan, rank); });
+  return std::ranges::all_of(ranks, [&](int rank) { return frozen_checksums(base, plan, rank).has_value(); });
 }
 
 std::map<std::string, ManifestFile> write_model_files(const fs::path& checkpoint, const ModelFiles& files,

@@ -1,14 +1,13 @@
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <cstddef>
-#include <cstdio>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "checkpoint/checkpoint_plan.hpp"
 #include "compiler/program/folded_mesh.hpp"
-#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
@@ -83,9 +82,7 @@ std::uint64_t frozen_bytes(const CheckpointPlan& plan) {
 }
 
 std::string file_stem(int rank, RankFile file) {
-  std::array<char, 32> name{};
-  std::snprintf(name.data(), name.size(), "%s-%05d", file == RankFile::frozen ? "frozen" : "rank", rank);
-  return name.data();
+  return fmt::format("{}-{:05}", file == RankFile::frozen ? "frozen" : "rank", rank);
 }
 
 std::vector<RankPiece> rank_pieces(const CheckpointPlan& plan, int rank, RankFile file) {

@@ -38,11 +38,11 @@ constexpr std::array<std::string_view, 15> kForeignTypes{"BOOL",    "C64",      
                                                          "I16",     "U16",         "U32",     "U64",         "U8"};
 
 std::string_view name_of(DType dtype) {
-  return std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.first == dtype; })->second;
+  return std::ranges::find_if(kNames, [&](const auto& each) { return each.first == dtype; })->second;
 }
 
 std::optional<DType> dtype_of(const std::string& name) {
-  const auto* found = std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.second == name; });
+  const auto* found = std::ranges::find_if(kNames, [&](const auto& each) { return each.second == name; });
   if (found == kNames.end()) return std::nullopt;
   return found->first;
 }
@@ -50,7 +50,7 @@ std::optional<DType> dtype_of(const std::string& name) {
 /// Bits of an element of the type. Empty for a type that the format does not have.
 std::optional<std::size_t> bits_of(const std::string& type) {
   if (const std::optional<DType> dtype = dtype_of(type)) return 8 * size_of(*dtype);
-  const auto* found = std::find(kForeignTypes.begin(), kForeignTypes.end(), type);
+  const auto* found = std::ranges::find(kForeignTypes, type);
   if (found == kForeignTypes.end()) return std::nullopt;
   std::size_t bits = 8;
   std::from_chars(found->data() + 1, found->data() + found->size(), bits);
@@ -112,7 +112,7 @@ Located locate_tensor(const std::string& name, const json& entry) {
 }  // namespace
 
 void sort_for_safetensors(std::vector<SafetensorsTensor>& tensors) {
-  std::sort(tensors.begin(), tensors.end(), [](const SafetensorsTensor& a, const SafetensorsTensor& b) {
+  std::ranges::sort(tensors, [](const SafetensorsTensor& a, const SafetensorsTensor& b) {
     const std::size_t size_a = size_of(a.dtype);
     const std::size_t size_b = size_of(b.dtype);
     return size_a != size_b ? size_a > size_b : a.name < b.name;
@@ -188,8 +188,9 @@ void SafetensorsFile::parse() {
       metadata_[key] = value.get<std::string>();
     }
   }
-  std::sort(located.begin(), located.end(),
-            [](const Located& a, const Located& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+  std::ranges::sort(located, [](const Located& a, const Located& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
   std::uint64_t expected = 0;
   for (Located& each : located) {
     if (each.begin != expected || each.end > data.size()) {

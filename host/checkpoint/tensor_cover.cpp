@@ -12,8 +12,8 @@ using Parts = std::vector<const TensorPart*>;
 std::vector<Parts> by_block(const std::vector<TensorPart>& parts) {
   std::vector<Parts> groups;
   for (const TensorPart& part : parts) {
-    const auto same = std::find_if(groups.begin(), groups.end(),
-                                   [&](const Parts& group) { return group.front()->dims == part.dims; });
+    const auto same =
+        std::ranges::find_if(groups, [&](const Parts& group) { return group.front()->dims == part.dims; });
     if (same == groups.end()) {
       groups.push_back({&part});
     } else {
@@ -21,14 +21,14 @@ std::vector<Parts> by_block(const std::vector<TensorPart>& parts) {
     }
   }
   for (Parts& group : groups) {
-    std::sort(group.begin(), group.end(), [](const TensorPart* a, const TensorPart* b) { return a->begin < b->begin; });
+    std::ranges::sort(group, [](const TensorPart* a, const TensorPart* b) { return a->begin < b->begin; });
   }
   return groups;
 }
 
 bool meet(const IndexMap& a, const IndexMap& b) {
-  return std::any_of(a.segments.begin(), a.segments.end(), [&](const IndexSegment& x) {
-    return std::any_of(b.segments.begin(), b.segments.end(), [&](const IndexSegment& y) {
+  return std::ranges::any_of(a.segments, [&](const IndexSegment& x) {
+    return std::ranges::any_of(b.segments, [&](const IndexSegment& y) {
       return x.global_begin < y.global_begin + y.length && y.global_begin < x.global_begin + x.length;
     });
   });
@@ -46,7 +46,7 @@ std::size_t count_shards(const TensorStorage& storage, const Mesh& mesh) {
   for (const ShardedDim& dim : storage.dims) {
     for (const AxisShard& shard : dim.axes) add(shard.axis);
   }
-  if (storage.bucket) std::for_each(storage.bucket->axes.begin(), storage.bucket->axes.end(), add);
+  if (storage.bucket) std::ranges::for_each(storage.bucket->axes, add);
   return count;
 }
 
@@ -74,10 +74,9 @@ std::optional<std::string> find_cover_fault(const Shape& shape, const std::vecto
 
 bool StorageCover::is_whole(const TensorStorage& storage) {
   const AxisSet axes = shard_axes(storage);
-  const auto several = std::count_if(axes.begin(), axes.end(), [&](const Axis& axis) { return mesh_.size(axis) > 1; });
+  const auto several = std::ranges::count_if(axes, [&](const Axis& axis) { return mesh_.size(axis) > 1; });
   return count_shards(storage, mesh_) == static_cast<std::size_t>(several) &&
-         std::all_of(storage.dims.begin(), storage.dims.end(),
-                     [&](const ShardedDim& dim) { return is_dealt_once(dim); });
+         std::ranges::all_of(storage.dims, [&](const ShardedDim& dim) { return is_dealt_once(dim); });
 }
 
 bool StorageCover::is_dealt_once(const ShardedDim& dim) {
@@ -89,8 +88,7 @@ bool StorageCover::is_dealt_once(const ShardedDim& dim) {
     const IndexMap piece = index_map(dim, mesh_, mesh_.coordinates(rank));
     segments.insert(segments.end(), piece.segments.begin(), piece.segments.end());
   }
-  std::sort(segments.begin(), segments.end(),
-            [](const IndexSegment& a, const IndexSegment& b) { return a.global_begin < b.global_begin; });
+  std::ranges::sort(segments, {}, &IndexSegment::global_begin);
   std::int64_t end = 0;
   for (const IndexSegment& segment : segments) {
     if (segment.global_begin != end) return false;

@@ -26,7 +26,7 @@ int report_acceptance(CommandContext& context, bool json, const Inspection& insp
   const Mesh& mesh = inspection.setup.stack.mesh;
   const auto& planned = inspection.planned_peak_bytes;
   const auto& copies = inspection.planned_checkpoint_bytes;
-  const std::int64_t largest = *std::max_element(planned.begin(), planned.end());
+  const std::int64_t largest = *std::ranges::max_element(planned);
   if (json) {
     write_json(context.out, {{"ok", true},
                              {"ranks", mesh.rank_count()},
@@ -41,8 +41,7 @@ int report_acceptance(CommandContext& context, bool json, const Inspection& insp
                 << "; communication matches and cannot deadlock; " << short_bytes(largest) << " of "
                 << short_bytes(inspection.device_bytes) << describe_offload(inspection.programs) << " a rank"
                 << (inspection.cluster ? " on " + inspection.device_text() : "") << "; "
-                << short_bytes(*std::max_element(copies.begin(), copies.end()))
-                << " of host memory a rank to write checkpoints\n";
+                << short_bytes(*std::ranges::max_element(copies)) << " of host memory a rank to write checkpoints\n";
     for (const std::string& remark : inspection.remarks) context.out << "note: " << remark << '\n';
   }
   return 0;

@@ -246,7 +246,7 @@ std::vector<Candidate> options_of(const CLI::App* command) {
     for (const CLI::Option* option : command->get_options()) {
       for (const std::string& name : option->get_lnames()) {
         const auto has_name = [&](const Candidate& each) { return each.text == "--" + name; };
-        if (std::none_of(found.begin(), found.end(), has_name)) {
+        if (std::ranges::none_of(found, has_name)) {
           found.push_back({"--" + name, option->get_description()});
         }
       }

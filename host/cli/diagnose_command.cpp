@@ -44,13 +44,12 @@ FoundRecords read_records(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (is_record_name(entry.path().filename().string())) paths.push_back(entry.path());
   }
-  std::sort(paths.begin(), paths.end());
+  std::ranges::sort(paths);
   FoundRecords found;
   for (const fs::path& path : paths) {
     try {
       const MappedFile file(path);
-      const auto bytes = file.bytes();
-      FlightRecord record = parse_record({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+      FlightRecord record = parse_record(file.text());
       if (record_name(record.rank) != path.filename()) {
         throw RuntimeError("is the record of rank " + std::to_string(record.rank));
       }

@@ -135,8 +135,8 @@ void print_ranks(std::ostream& out, const Inspection& inspection) {
   }
   if (shown < training.mesh.rank_count()) out << "… " << training.mesh.rank_count() - shown << " more\n";
   const auto& copies = inspection.planned_checkpoint_bytes;
-  out << "host memory to write checkpoints, of the rank with most: "
-      << short_bytes(*std::max_element(copies.begin(), copies.end())) << '\n';
+  out << "host memory to write checkpoints, of the rank with most: " << short_bytes(*std::ranges::max_element(copies))
+      << '\n';
 }
 
 void print_communication(std::ostream& out, const Program& program, const std::string& whose) {
@@ -165,8 +165,8 @@ void print_communication(std::ostream& out, const Program& program, const std::s
 void print_communication(std::ostream& out, const Compiled& compiled) {
   const std::vector<int>& classes = compiled.class_of_rank;
   for (std::size_t i = 0; i < compiled.programs.size(); ++i) {
-    const auto first = std::find(classes.begin(), classes.end(), static_cast<int>(i));
-    const auto others = std::count(classes.begin(), classes.end(), static_cast<int>(i)) - 1;
+    const auto first = std::ranges::find(classes, static_cast<int>(i));
+    const auto others = std::ranges::count(classes, static_cast<int>(i)) - 1;
     std::string whose = "a rank";
     if (compiled.programs.size() > 1) {
       whose = fmt::format("rank {}", first - classes.begin());
@@ -198,7 +198,7 @@ void print_estimate(std::ostream& out, const ParameterEstimate& estimate, const 
     out << fmt::format("{:<50}{:<14}{:>10.3f}\n", name, formula, bytes / kGibibyte);
   }
   out << fmt::format("{:<64}{:>10.3f}\n", "planned by Strata for this configuration, with all that a step needs",
-                     static_cast<double>(*std::max_element(peaks.begin(), peaks.end())) / kGibibyte);
+                     static_cast<double>(*std::ranges::max_element(peaks)) / kGibibyte);
 }
 
 int explain(const ExplainArguments& arguments, CommandContext& context) {

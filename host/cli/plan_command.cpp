@@ -102,7 +102,7 @@ std::vector<PricedPlans> search_all(const PlanArguments& arguments, const RunCon
   }
   const bool saves_money = arguments.goal == "money";
   const std::vector<NodeGroup>& groups = target.cluster->groups;
-  if (saves_money && !std::all_of(groups.begin(), groups.end(), [](const auto& each) { return each.price; })) {
+  if (saves_money && !std::ranges::all_of(groups, [](const auto& each) { return each.price.has_value(); })) {
     throw ConfigurationError("--minimise money: the cluster '" + target.cluster->name +
                              "' has nodes without a price; accepted: a cluster whose [[cluster.group]] have one");
   }
@@ -153,9 +153,9 @@ void print_plans(CommandContext& context, const PlanArguments& arguments, const 
                                              each.space->unit())
                                : "no plan\n");
   }
-  const auto working = std::count_if(plans.begin(), plans.end(), [](const auto& plan) { return plan.works(); });
-  const auto large = std::count_if(plans.begin(), plans.end(), [](const auto& plan) { return plan.excess_bytes > 0; });
-  const auto dropped = std::count_if(plans.begin(), plans.end(), [](const auto& plan) { return plan.dropped; });
+  const auto working = std::ranges::count_if(plans, [](const auto& plan) { return plan.works(); });
+  const auto large = std::ranges::count_if(plans, [](const auto& plan) { return plan.excess_bytes > 0; });
+  const auto dropped = std::ranges::count_if(plans, [](const auto& plan) { return plan.dropped.has_value(); });
   context.out << fmt::format(
                      "{} plans tried: {} work, {} need too much memory, {} are refused; {} dropped by their bounds\n\n",
                      plans.size() - static_cast<std::size_t>(dropped), working, large,

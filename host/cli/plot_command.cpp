@@ -27,9 +27,7 @@ struct PlotArguments {
 /// The words of CurveX, in the order of its enumerators.
 const std::vector<std::string> kCurveX = {"step", "tokens", "seconds"};
 
-CurveX x_of(const std::string& word) {
-  return static_cast<CurveX>(std::find(kCurveX.begin(), kCurveX.end(), word) - kCurveX.begin());
-}
+CurveX x_of(const std::string& word) { return static_cast<CurveX>(std::ranges::find(kCurveX, word) - kCurveX.begin()); }
 
 /// Curves of the same name get the paths of their runs as names.
 void tell_apart(std::vector<RunCurve>& curves, const std::vector<std::string>& runs) {

@@ -33,8 +33,7 @@ void require_project_name(const std::string& name) {
   const auto is_inner = [&](char letter) {
     return is_lower(letter) || (letter >= '0' && letter <= '9') || letter == '_';
   };
-  if (!name.empty() && name.size() <= kLongestName && is_lower(name.front()) &&
-      std::all_of(name.begin(), name.end(), is_inner)) {
+  if (!name.empty() && name.size() <= kLongestName && is_lower(name.front()) && std::ranges::all_of(name, is_inner)) {
     return;
   }
   throw ConfigurationError("found the plugin name '" + name + "'; accepted: at most " + std::to_string(kLongestName) +

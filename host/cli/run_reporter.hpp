@@ -13,6 +13,7 @@
 
 #include "diagnosis/run_signals.hpp"
 #include "files/exit_codes.hpp"
+#include "files/phase_times.hpp"
 #include "files/text_format.hpp"
 #include "log/progress.hpp"
 #include "log/run_log.hpp"

@@ -25,7 +25,6 @@
 #include "setup/tuning.hpp"
 #include "simulate/prediction.hpp"
 #include "tokenizers/checkpoint_tokenizer.hpp"
-#include "train/deadline.hpp"
 #include "train/run_folder.hpp"
 #include "train/trainer.hpp"
 

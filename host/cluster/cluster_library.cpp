@@ -54,8 +54,8 @@ void merge(DocumentNode& base, const DocumentNode& changes);
 void merge_named(DocumentNode& base, const DocumentNode& changes) {
   for (const DocumentNode& change : changes.children) {
     const std::string name = word_at(change, "name");
-    const auto same = std::find_if(base.children.begin(), base.children.end(),
-                                   [&](const DocumentNode& each) { return word_at(each, "name") == name; });
+    const auto same =
+        std::ranges::find_if(base.children, [&](const DocumentNode& each) { return word_at(each, "name") == name; });
     if (same == base.children.end()) {
       base.children.push_back(change);
     } else {
@@ -128,7 +128,7 @@ std::vector<std::string> names_in(const path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 

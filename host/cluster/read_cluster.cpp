@@ -7,7 +7,6 @@
 #include "cluster/cluster_file.hpp"
 #include "cluster/cluster_library.hpp"
 #include "cluster/cluster_table.hpp"
-#include "files/text_format.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -194,8 +193,7 @@ class ClusterReader {
   void keep_needed_levels() {
     std::vector<LinkLevel>& levels = cluster_.levels;
     const int all = cluster_.devices();
-    const auto whole =
-        std::find_if(levels.begin(), levels.end(), [&](const LinkLevel& level) { return level.devices >= all; });
+    const auto whole = std::ranges::find_if(levels, [&](const LinkLevel& level) { return level.devices >= all; });
     if (whole == levels.end()) return;
     whole->devices = all;
     levels.erase(whole + 1, levels.end());

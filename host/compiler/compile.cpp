@@ -33,8 +33,7 @@ BatchSplit batch_of(const CompileRequest& request, const Stack& stack) {
 }
 
 bool has_loss(const Graph& graph) {
-  return std::any_of(graph.sinks.begin(), graph.sinks.end(),
-                     [](const Sink& sink) { return sink.kind == Sink::Kind::loss; });
+  return std::ranges::any_of(graph.sinks, [](const Sink& sink) { return sink.kind == Sink::Kind::loss; });
 }
 
 // --- graph ─► placement
@@ -278,7 +277,7 @@ int most_in_flight(const Program& program, Task::Kind begin, Task::Kind end) {
 std::set<std::size_t> fullest(const std::vector<std::size_t>& classes, const std::vector<Program>& programs) {
   std::set<std::size_t> found;
   const auto add_fullest = [&](Task::Kind begin, Task::Kind end) {
-    found.insert(*std::max_element(classes.begin(), classes.end(), [&](std::size_t one, std::size_t other) {
+    found.insert(*std::ranges::max_element(classes, [&](std::size_t one, std::size_t other) {
       return most_in_flight(programs[one], begin, end) < most_in_flight(programs[other], begin, end);
     }));
   };
@@ -343,7 +342,7 @@ std::string note_undivided(const PlacedModel& model, const Undivided& undivided)
 }  // namespace
 
 bool Compiled::has_transfers() const {
-  return std::any_of(programs.begin(), programs.end(), [](const Program& program) {
+  return std::ranges::any_of(programs, [](const Program& program) {
     return has_instruction(program, [](const Instruction& each) { return each.is<Transfer>(); });
   });
 }

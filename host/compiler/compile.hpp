@@ -1,8 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>

@@ -13,8 +13,9 @@ namespace strata::host {
 namespace {
 
 bool names(const OptimizerGroup& group, const std::string& parameter) {
-  return std::any_of(group.parameters.begin(), group.parameters.end(),
-                     [&](const std::string& pattern) { return fnmatch(pattern.c_str(), parameter.c_str(), 0) == 0; });
+  return std::ranges::any_of(group.parameters, [&](const std::string& pattern) {
+    return fnmatch(pattern.c_str(), parameter.c_str(), 0) == 0;
+  });
 }
 
 std::vector<OptimizerState> states_of(const OptimizerGroup& group, const ParameterDescription& parameter,
@@ -73,7 +74,7 @@ NormGroupIndex index_norm_groups(const Graph& graph, const OptimizerSettings& op
   for (const Parameter& parameter : graph.parameters) {
     if (parameter.role != ParameterRole::trained) continue;
     const std::string group = optimizer.norm_group(parameter.name);
-    const auto known = std::find(index.names.begin(), index.names.end(), group);
+    const auto known = std::ranges::find(index.names, group);
     index.of_parameter[parameter.name] = known - index.names.begin();
     if (known == index.names.end()) index.names.push_back(group);
   }
@@ -81,8 +82,8 @@ NormGroupIndex index_norm_groups(const Graph& graph, const OptimizerSettings& op
 }
 
 int group_of(const OptimizerSettings& optimizer, const std::string& parameter) {
-  const auto found = std::find_if(optimizer.groups.begin(), optimizer.groups.end(),
-                                  [&](const OptimizerGroup& group) { return names(group, parameter); });
+  const auto found =
+      std::ranges::find_if(optimizer.groups, [&](const OptimizerGroup& group) { return names(group, parameter); });
   return static_cast<int>(found - optimizer.groups.begin());
 }
 

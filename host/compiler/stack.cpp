@@ -19,7 +19,7 @@ constexpr std::size_t kMostRules = 10'000;
 std::vector<std::vector<MeshAxis>> collect_axes(const std::vector<NamedStrategy>& strategies) {
   std::vector<std::vector<MeshAxis>> axes;
   for (const NamedStrategy& each : strategies) {
-    axes.push_back(each.ask("axes", [](const Strategy& strategy) { return strategy.axes(); }));
+    axes.push_back(each.ask("axes", &Strategy::axes));
   }
   return axes;
 }
@@ -56,7 +56,7 @@ RuleFilter guarded(const NamedStrategy& strategy, RuleFilter filter) {
 std::vector<Rule> collect_rules(const std::vector<NamedStrategy>& strategies, const Mesh& mesh) {
   std::vector<Rule> rules;
   for (const NamedStrategy& each : strategies) {
-    for (Rule& rule : each.ask("rules", [](const Strategy& strategy) { return strategy.rules(); })) {
+    for (Rule& rule : each.ask("rules", &Strategy::rules)) {
       if (!mesh.has(rule.axis)) {
         throw each.error("maps dimension '" + rule.dim + "' onto mesh axis '" + rule.axis +
                          "', which no strategy adds");
@@ -72,7 +72,7 @@ std::vector<Rule> collect_rules(const std::vector<NamedStrategy>& strategies, co
 }
 
 bool has_axis(const std::vector<MeshAxis>& axes, const Axis& axis) {
-  return std::any_of(axes.begin(), axes.end(), [&](const MeshAxis& each) { return each.name == axis; });
+  return std::ranges::any_of(axes, [&](const MeshAxis& each) { return each.name == axis; });
 }
 
 void require_own_axes(const NamedStrategy& strategy, const std::vector<MeshAxis>& own, const std::vector<Axis>& named,
@@ -88,8 +88,8 @@ std::vector<std::vector<Axis>> collect_unsynchronized_axes(const std::vector<Nam
                                                            const std::vector<std::vector<MeshAxis>>& axes) {
   std::vector<std::vector<Axis>> unsynchronized;
   for (std::size_t i = 0; i < strategies.size(); ++i) {
-    unsynchronized.push_back(strategies[i].ask<ReplicaHooks>(
-        "unsynchronized_axes", [](const ReplicaHooks& hooks) { return hooks.unsynchronized_axes(); }));
+    unsynchronized.push_back(
+        strategies[i].ask<ReplicaHooks>("unsynchronized_axes", &ReplicaHooks::unsynchronized_axes));
     require_own_axes(strategies[i], axes[i], unsynchronized.back(), "makes", " unsynchronized");
   }
   return unsynchronized;
@@ -99,8 +99,7 @@ std::vector<std::vector<Axis>> collect_unsynchronized_axes(const std::vector<Nam
 void find_reducer(Stack& stack) {
   for (std::size_t i = 0; i < stack.strategies.size(); ++i) {
     const NamedStrategy& each = stack.strategies[i];
-    const std::vector<Axis> axes = each.ask<GradientHooks>(
-        "self_reduced_axes", [](const GradientHooks& hooks) { return hooks.self_reduced_axes(); });
+    const std::vector<Axis> axes = each.ask<GradientHooks>("self_reduced_axes", &GradientHooks::self_reduced_axes);
     require_own_axes(each, stack.axes[i], axes, "reduces gradients over", "");
     for (const Axis& axis : axes) {
       if (stack.unsynchronized.contains(axis)) {
@@ -174,23 +173,21 @@ constexpr std::int64_t kMostMicroBatches = 1 << 20;
 
 /// True if the strategy has an opinion on how other strategies' communication is done.
 bool advises(const NamedStrategy& named) {
-  return named.ask("gradient_buckets", [](const Strategy& strategy) {
-    return strategy.gradient_buckets().has_value();
-  }) || named.ask("chunked_overlap", [](const Strategy& strategy) { return strategy.chunked_overlap().has_value(); });
+  return named.ask("gradient_buckets", &Strategy::gradient_buckets) ||
+         named.ask("chunked_overlap", &Strategy::chunked_overlap);
 }
 
 /// True if the strategy maps a dimension onto an axis of several ranks, which may be another strategy's.
 bool shards(const NamedStrategy& named, const Mesh& mesh) {
-  const std::vector<Rule> rules = named.ask("rules", [](const Strategy& strategy) { return strategy.rules(); });
-  return std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) { return mesh.size(rule.axis) > 1; });
+  const std::vector<Rule> rules = named.ask("rules", &Strategy::rules);
+  return std::ranges::any_of(rules, [&](const Rule& rule) { return mesh.size(rule.axis) > 1; });
 }
 
 GradientBuckets bucket_options(const std::vector<NamedStrategy>& strategies) {
   std::optional<GradientBuckets> agreed;
   const NamedStrategy* first = nullptr;
   for (const NamedStrategy& each : strategies) {
-    const auto options =
-        each.ask("gradient_buckets", [](const Strategy& strategy) { return strategy.gradient_buckets(); });
+    const auto options = each.ask("gradient_buckets", &Strategy::gradient_buckets);
     if (!options) continue;
     if (options->bytes < 1) {
       throw each.error("reduces gradients in buckets of " + std::to_string(options->bytes) +
@@ -213,8 +210,7 @@ std::map<Axis, int> chunk_counts(const Stack& stack) {
   std::map<Axis, int> chunks;
   std::map<Axis, std::string> owners;
   for (const NamedStrategy& each : stack.strategies) {
-    const auto wanted =
-        each.ask("chunked_overlap", [](const Strategy& strategy) { return strategy.chunked_overlap(); });
+    const auto wanted = each.ask("chunked_overlap", &Strategy::chunked_overlap);
     if (!wanted) continue;
     if (!stack.mesh.has(wanted->axis)) {
       throw each.error("cuts collectives over mesh axis '" + wanted->axis + "', which no strategy adds");
@@ -256,8 +252,7 @@ Mesh Stack::nesting() const {
     return dims[axis.name].size() < 2 ? 1 : 2;
   };
   std::vector<MeshAxis> nested = mesh.axes();
-  std::stable_sort(nested.begin(), nested.end(),
-                   [&](const MeshAxis& a, const MeshAxis& b) { return level(a) < level(b); });
+  std::ranges::stable_sort(nested, [&](const MeshAxis& a, const MeshAxis& b) { return level(a) < level(b); });
   return Mesh(std::move(nested));
 }
 
@@ -293,7 +288,7 @@ std::vector<std::string> idle_strategies(const Stack& stack, const Findings& fou
   for (std::size_t i = 0; i < stack.strategies.size(); ++i) {
     const NamedStrategy& each = stack.strategies[i];
     const std::vector<MeshAxis>& axes = stack.axes[i];
-    const bool spans = std::any_of(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.size > 1; });
+    const bool spans = std::ranges::any_of(axes, [](const MeshAxis& axis) { return axis.size > 1; });
     // Even a single replica takes outer steps.
     const bool works_on_buckets = !stack.unsynchronized_of[i].empty();
     const bool acts = spans || works_on_buckets || shards(each, stack.mesh) || found.effective.contains(each.name);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,8 +29,8 @@ struct NamedStrategy {
   template <class Hooks = Strategy, class Call>
   auto ask(const char* hook, const Call& call) const {
     const auto* hooks = dynamic_cast<const Hooks*>(strategy.get());
-    if (hooks == nullptr) return decltype(call(*hooks))();
-    return call_plugin(origin(), hook, [&] { return call(*hooks); });
+    if (hooks == nullptr) return std::invoke_result_t<Call, const Hooks&>();
+    return call_plugin(origin(), hook, [&] { return std::invoke(call, *hooks); });
   }
   /// An error that the host found in the strategy's answer.
   [[nodiscard]] PluginError error(const std::string& message) const { return {origin(), "", "", message}; }

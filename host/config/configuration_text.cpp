@@ -135,8 +135,7 @@ class DocumentReader {
                   std::size_t table) {
     const std::string path = table_path + "." + child.key;
     configuration_.places.add(path, child.key_place, child.place);
-    const auto key = std::find_if(section.keys.begin(), section.keys.end(),
-                                  [&](const Key& each) { return each.option.name == child.key; });
+    const auto key = std::ranges::find_if(section.keys, [&](const Key& each) { return each.option.name == child.key; });
     if (key != section.keys.end()) {
       key->set(configuration_, table, checked(section.schema, key->option, child, path));
       return;
@@ -188,7 +187,7 @@ class DocumentReader {
 
 /// True if TOML takes the key without quotes.
 bool is_bare(const std::string& key) {
-  return !key.empty() && std::all_of(key.begin(), key.end(), [](unsigned char letter) {
+  return !key.empty() && std::ranges::all_of(key, [](unsigned char letter) {
     return letter < 0x80 && (std::isalnum(letter) != 0 || letter == '_' || letter == '-');
   });
 }

@@ -69,7 +69,7 @@ class NestingScanner {
 Place place_at(std::string_view text, std::size_t position, const std::string& source) {
   const std::string_view before = text.substr(0, position);
   const std::size_t line_begin = before.rfind('\n') + 1;  // 0 in the first line
-  return {source, static_cast<std::uint32_t>(1 + std::count(before.begin(), before.end(), '\n')),
+  return {source, static_cast<std::uint32_t>(1 + std::ranges::count(before, '\n')),
           static_cast<std::uint32_t>(1 + position - line_begin)};
 }
 
@@ -78,8 +78,8 @@ Place place_of(const toml::source_region& region, const std::string& source) {
 }
 
 bool all_of_type(const toml::array& array, toml::node_type first, toml::node_type second) {
-  return std::all_of(array.begin(), array.end(),
-                     [&](const toml::node& element) { return element.type() == first || element.type() == second; });
+  return std::ranges::all_of(
+      array, [&](const toml::node& element) { return element.type() == first || element.type() == second; });
 }
 
 DocumentNode convert(const toml::node& node, const std::string& source);
@@ -93,7 +93,7 @@ void convert_table(const toml::table& table, const std::string& source, Document
     result.children.push_back(std::move(converted));
   }
   // TOML++ sorts children by key. Sort them by position, so that messages report the first mistake in the text.
-  std::stable_sort(result.children.begin(), result.children.end(), [](const DocumentNode& a, const DocumentNode& b) {
+  std::ranges::stable_sort(result.children, [](const DocumentNode& a, const DocumentNode& b) {
     return std::pair(a.key_place.line, a.key_place.column) < std::pair(b.key_place.line, b.key_place.column);
   });
 }
@@ -179,8 +179,7 @@ Place ConfigurationPlaces::key(const std::string& path) const {
 }
 
 const DocumentNode* DocumentNode::find(const std::string& child) const {
-  const auto found =
-      std::find_if(children.begin(), children.end(), [&](const DocumentNode& node) { return node.key == child; });
+  const auto found = std::ranges::find(children, child, &DocumentNode::key);
   return found == children.end() ? nullptr : &*found;
 }
 
@@ -196,8 +195,7 @@ const DocumentNode* DocumentNode::at(const std::string& path) const {
       node = node->find(key);
       continue;
     }
-    const bool is_number = !key.empty() && key.size() < 7 && key.find_first_not_of("0123456789") == std::string::npos;
-    const std::size_t index = is_number ? std::stoul(key) : node->children.size();
+    const std::size_t index = parse_number<std::size_t>(key).value_or(node->children.size());
     node = index < node->children.size() ? &node->children[index] : nullptr;
   }
   return node;

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 
 #include "config/document.hpp"
@@ -21,11 +20,6 @@ std::vector<std::string> split(const std::string& path) {
     }
   }
   return keys;
-}
-
-std::string trimmed(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 void set_place(DocumentNode& node, const Place& place) {
@@ -71,19 +65,17 @@ DocumentNode& child_of(DocumentNode& node, const std::string& path, const std::s
   if (node.kind != DocumentNode::Kind::tables) {
     throw error_at(place, path, "is " + describe(node) + ", it has no key '" + key + "'");
   }
-  std::size_t index = 0;
-  const char* end = key.data() + key.size();
-  const auto result = std::from_chars(key.data(), end, index);
-  if (result.ec != std::errc() || result.ptr != end || index > node.children.size()) {
+  const auto index = parse_number<std::size_t>(key);
+  if (!index || *index > node.children.size()) {
     throw error_at(place, path,
                    fmt::format("found the index '{}'; accepted: 0 to {}{}", key, node.children.size(),
                                node.children.empty() ? "" : ", where the last appends a table"));
   }
-  if (index == node.children.size()) {
+  if (*index == node.children.size()) {
     node.children.emplace_back();
     node.children.back().place = place;
   }
-  return node.children[index];
+  return node.children[*index];
 }
 
 constexpr const char* kPluginKey = "plugin";

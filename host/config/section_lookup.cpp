@@ -7,7 +7,7 @@ namespace strata::host {
 
 const SectionDeclaration* find_section(const std::string& path) {
   const auto& all = section_declarations();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.path == path; });
+  const auto found = std::ranges::find_if(all, [&](const auto& each) { return each.path == path; });
   return found == all.end() ? nullptr : &*found;
 }
 

@@ -46,9 +46,6 @@ struct Check {
 /// The table of all checks, in the order in which they run.
 [[nodiscard]] const std::vector<Check>& all_checks();
 
-/// The table as Markdown, for docs/sdk/conformance.md.
-[[nodiscard]] std::string checks_markdown();
-
 // The checks by what they are about, in the order in which they run. all_checks() says which kinds of plugins each
 // list is for.
 

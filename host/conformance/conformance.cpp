@@ -50,7 +50,7 @@ void require_numbers(const std::vector<std::string>& only, const std::optional<P
     accepted += (accepted.empty() ? "" : ", ") + std::string(check.number);
   }
   for (const std::string& number : only) {
-    const bool is_known = std::any_of(all_checks().begin(), all_checks().end(), [&](const Check& check) {
+    const bool is_known = std::ranges::any_of(all_checks(), [&](const Check& check) {
       return check.number == number && (!plugin || check.applies_to(plugin->kind));
     });
     if (is_known) continue;
@@ -109,17 +109,10 @@ struct Group {
   std::vector<Check> (*checks)();
 };
 
-std::string kinds_text(const Check& check) {
-  std::vector<std::string> names;
-  for (const PluginKind kind : check.kinds) names.emplace_back(to_string(kind));
-  return names.empty() ? "every" : join(names, ", ");
-}
-
 }  // namespace
 
 std::size_t ConformanceReport::count(Outcome outcome) const {
-  return static_cast<std::size_t>(
-      std::count_if(checks.begin(), checks.end(), [&](const CheckResult& each) { return each.outcome == outcome; }));
+  return static_cast<std::size_t>(std::ranges::count(checks, outcome, &CheckResult::outcome));
 }
 
 ConformanceReport check_conformance(const ConformanceSettings& settings, const CheckObserver& observer) {
@@ -171,15 +164,6 @@ const std::vector<Check>& all_checks() {
     return checks;
   }();
   return kChecks;
-}
-
-std::string checks_markdown() {
-  std::string text = "| check | plugins | what is promised | what a user would lose |\n|---|---|---|---|\n";
-  for (const Check& check : all_checks()) {
-    text += "| " + std::string(check.number) + " | " + kinds_text(check) + " | " + std::string(check.promise) + " | " +
-            std::string(check.loss) + " |\n";
-  }
-  return text;
 }
 
 }  // namespace strata::host

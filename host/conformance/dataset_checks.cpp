@@ -45,7 +45,7 @@ struct OpenData {
   [[nodiscard]] bool is_readable(const DatasetInput& input) const {
     Dims dims = input.dims;
     if (!input.indexes.empty()) dims.push_back(input.indexes);
-    return std::all_of(dims.begin(), dims.end(), [this](const Dim& dim) { return sizes.contains(dim); });
+    return std::ranges::all_of(dims, [this](const Dim& dim) { return sizes.contains(dim); });
   }
 
  private:
@@ -78,7 +78,7 @@ class Sample {
     return buffer.empty() ? buffer : buffer.first(buffer.size() - kGuard);
   }
   [[nodiscard]] bool has_sound_guards() const {
-    return std::all_of(buffers_.begin(), buffers_.end(), [this](const Bytes& buffer) {
+    return std::ranges::all_of(buffers_, [this](const Bytes& buffer) {
       return buffer.empty() ||
              std::all_of(buffer.end() - kGuard, buffer.end(), [this](std::byte each) { return each == filler_; });
     });
@@ -175,8 +175,7 @@ std::string check_dataset_inputs(Subject& subject) {
   const OpenData data(subject);
   for (const SampleKey& key : data.keys) require_written(data, true, key, sample_name(key));
   const auto& inputs = data.source.inputs();
-  const bool has_common =
-      std::any_of(inputs.begin(), inputs.end(), [](const DatasetInput& input) { return !input.per_sample; });
+  const bool has_common = std::ranges::any_of(inputs, [](const DatasetInput& input) { return !input.per_sample; });
   if (has_common) require_written(data, false, {}, "inputs of all samples");
   return std::to_string(data.keys.size()) + " samples";
 }

@@ -57,7 +57,7 @@ void try_reduction_in_place(Device& device, DType dtype, std::size_t in_place) {
   for (std::size_t j = 0; j < 3; ++j) {
     Numbers values;
     for (std::size_t i = 0; i < kCount; ++i) values.push_back(static_cast<double>((i * 7 + j * 5) % 23) - 11);
-    std::transform(sum.begin(), sum.end(), values.begin(), sum.begin(), std::plus<>());
+    std::ranges::transform(sum, values, sum.begin(), std::plus<>());
     memory.push_back(filled(device, dtype, values));
     sources.push_back(memory.back().get());
   }
@@ -79,7 +79,7 @@ void try_memory(Device& device) {
     }
     std::vector<unsigned char> found(static_cast<std::size_t>(bytes), 1);
     device.copy_to_host(kStream, found.data(), memory.get(), bytes);
-    const bool is_zero = std::all_of(found.begin(), found.end(), [](unsigned char byte) { return byte == 0; });
+    const bool is_zero = std::ranges::all_of(found, [](unsigned char byte) { return byte == 0; });
     if (!is_zero) throw CheckFailed(what + "is not zeroed");
   }
 }
@@ -116,7 +116,7 @@ void try_streams(Device& device) {
   const auto second = device.allocate(bytes);
   device.copy_from_host(StreamKind::transfer, first.get(), numbers.data(), bytes);
   // The caller may change its host memory now.
-  std::fill(numbers.begin(), numbers.end(), 0);
+  std::ranges::fill(numbers, 0);
   device.wait(StreamKind::compute, device.record(StreamKind::transfer));
   device.copy(StreamKind::compute, second.get(), first.get(), bytes);
   device.wait(kStream, device.record(StreamKind::compute));

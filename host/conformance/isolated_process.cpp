@@ -13,18 +13,11 @@
 #include <iostream>
 
 #include "conformance/check.hpp"
+#include "files/descriptor.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
-
-void write_all(int descriptor, const std::string& text) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t written = ::write(descriptor, text.data() + done, text.size() - done);
-    if (written < 0 && errno != EINTR) return;
-    if (written > 0) done += static_cast<std::size_t>(written);
-  }
-}
 
 /// The child's part: never returns. It ends without destructors and exit handlers, which belong to the parent.
 [[noreturn]] void run_child(const std::function<std::string()>& body, int result) {
@@ -41,7 +34,7 @@ void write_all(int descriptor, const std::string& text) {
     verdict = {Outcome::failed, current_exception_text()};
   }
   std::cerr.flush();
-  write_all(result, static_cast<char>('0' + static_cast<int>(verdict.outcome)) + verdict.message);
+  static_cast<void>(write_all(result, static_cast<char>('0' + static_cast<int>(verdict.outcome)) + verdict.message));
   ::_exit(0);
 }
 

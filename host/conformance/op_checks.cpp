@@ -71,7 +71,7 @@ std::string compared_device(Subject& subject) {
   const std::string& configured = subject.configuration().device.plugin;
   if (configured != kReferenceDevice || subject.kind() == PluginKind::device) return configured;
   const auto& files = subject.plugins().files();
-  const bool has_cpu = std::any_of(files.begin(), files.end(), [](const PluginFile& file) {
+  const bool has_cpu = std::ranges::any_of(files, [](const PluginFile& file) {
     return file.refusal.empty() && file.description->kind == PluginKind::device && file.description->name == "cpu";
   });
   return has_cpu ? "cpu" : configured;
@@ -191,8 +191,8 @@ std::string check_op_definitions(Subject& subject) {
       throw CheckFailed("op '" + name + "' is not documented");
     }
     const auto& all = vocabulary.kernels.all(name);
-    const bool has_reference = std::any_of(
-        all.begin(), all.end(), [](const auto& kernel) { return kernel->definition.rank == kReferenceRank; });
+    const bool has_reference =
+        std::ranges::any_of(all, [](const auto& kernel) { return kernel->definition.rank == kReferenceRank; });
     if (!has_reference && !op.decomposition()) {
       throw CheckFailed("op '" + name + "' has no reference kernel, which defines it");
     }
@@ -220,14 +220,14 @@ std::string check_op_gradients(Subject& subject) {
     ++gradients;
   };
   const OpVerification of_run = verify_ops(subject.configuration(), subject.plugins(), {.full = true});
-  std::for_each(of_run.gradients.begin(), of_run.gradients.end(), add);
+  std::ranges::for_each(of_run.gradients, add);
   const std::unique_ptr<Device> reference = make_device(subject.plugins(), kReferenceDevice, vocabulary.kernels);
   for (const std::string& name : differentiable) {
     if (covered.contains(name)) continue;
     const auto example = guess_example(name, vocabulary.ops, vocabulary.kernels);
     if (!example) continue;
     const auto checks = check_example_gradients(*example, vocabulary.ops, *reference, subject.seed());
-    std::for_each(checks.begin(), checks.end(), add);
+    std::ranges::for_each(checks, add);
   }
   const std::string rest = missing(differentiable, covered);
   if (covered.empty()) throw CheckSkipped("no op has an instance" + rest);

@@ -76,7 +76,7 @@ std::vector<double> values_of(const OpExample& example, std::size_t index, std::
 
 /// True if the device has a kernel for the node.
 bool is_supported(const Graph& graph, const OpRegistry& ops, const Device& device, std::uint64_t seed) {
-  return std::all_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+  return std::ranges::all_of(graph.nodes(), [&](const Node& node) {
     return node.is_leaf() || !device.unsupported(whole_instance(graph, ops, node, seed));
   });
 }

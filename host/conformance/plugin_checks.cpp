@@ -18,7 +18,7 @@ bool is_version(const std::string& text) {
 }
 
 void require_text(const std::string& text, const std::string& field) {
-  const bool is_blank = std::all_of(text.begin(), text.end(), [](char letter) { return letter == ' '; });
+  const bool is_blank = std::ranges::all_of(text, [](char letter) { return letter == ' '; });
   if (is_blank) throw CheckFailed("the record's field '" + field + "' is empty");
 }
 

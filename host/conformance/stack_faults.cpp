@@ -78,8 +78,8 @@ void add_explained(const Program& program, std::size_t steps, TrafficByAxes& exp
       for (Axis axis; std::getline(stream, axis, '+');) {
         if (program.mesh.size(axis) > 1) axes.push_back(axis);
       }
-      std::sort(axes.begin(), axes.end(),
-                [&](const Axis& a, const Axis& b) { return program.mesh.order(a) < program.mesh.order(b); });
+      std::ranges::sort(axes,
+                        [&](const Axis& a, const Axis& b) { return program.mesh.order(a) < program.mesh.order(b); });
       Traffic& traffic = explained[{each.kind, axes}];
       traffic.calls += std::llround(each.calls);
       traffic.bytes_sent += each.bytes;
@@ -118,9 +118,8 @@ std::vector<Axis> differing_axes(const Mesh& mesh, const std::vector<int>& ranks
   const Coordinates first = mesh.coordinates(ranks.front());
   std::vector<Axis> axes;
   for (const MeshAxis& axis : mesh.axes()) {
-    const bool differ = std::any_of(ranks.begin(), ranks.end(), [&](int rank) {
-      return mesh.coordinates(rank).at(axis.name) != first.at(axis.name);
-    });
+    const bool differ = std::ranges::any_of(
+        ranks, [&](int rank) { return mesh.coordinates(rank).at(axis.name) != first.at(axis.name); });
     if (differ) axes.push_back(axis.name);
   }
   return axes;
@@ -198,8 +197,8 @@ std::vector<std::string> StackFaults::all() const {
 
 bool exceeds(const StackDifference& difference, const Tolerance& tolerance) {
   const std::vector<Compared> values = compared_values(difference, tolerance);
-  return std::any_of(values.begin(), values.end(),
-                     [&](const Compared& each) { return is_above(difference.*each.difference, each.tolerance); });
+  return std::ranges::any_of(
+      values, [&](const Compared& each) { return is_above(difference.*each.difference, each.tolerance); });
 }
 
 void find_faults(const RunEvidence& evidence, StackFaults& faults) {

@@ -43,7 +43,7 @@ constexpr int kDisturbances = 3;
 /// step, so single parameters are not compared.
 constexpr Tolerance kShortTypes{1e-2, 5e-2, std::numeric_limits<double>::infinity()};
 bool has_short_parameters(const Graph& graph) {
-  return std::any_of(graph.parameters.begin(), graph.parameters.end(), [&](const Parameter& parameter) {
+  return std::ranges::any_of(graph.parameters, [&](const Parameter& parameter) {
     return size_of(graph.type(parameter.value).dtype) < size_of(DType::f32);
   });
 }
@@ -54,7 +54,7 @@ constexpr double kLossOfInexactReplicas = 5e-2;
 Tolerance tolerance_in_short_types(const Stack& stack) {
   Tolerance tolerance = kShortTypes;
   for (const NamedStrategy& each : stack.strategies) {
-    const double error = each.ask("gradient_error", [](const Strategy& strategy) { return strategy.gradient_error(); });
+    const double error = each.ask("gradient_error", &Strategy::gradient_error);
     tolerance.gradient_norm = std::max(tolerance.gradient_norm, error);
     if (error > 0 && !stack.unsynchronized.empty()) tolerance.loss = kLossOfInexactReplicas;
   }
@@ -117,8 +117,8 @@ SingleRun single_run(const RunSetup& setup, const Compiled& compiled, DType floa
   run.key = std::string(to_string(float_type)) + to_toml(alone) + describe_replicas(setup, run.replicas) +
             std::to_string(steps);
   // Strategies work on values along unsynchronized axes of one rank too.
-  const bool works = std::any_of(run.replicas.unsynchronized_of.begin(), run.replicas.unsynchronized_of.end(),
-                                 [](const std::vector<Axis>& axes) { return !axes.empty(); });
+  const bool works =
+      std::ranges::any_of(run.replicas.unsynchronized_of, [](const std::vector<Axis>& axes) { return !axes.empty(); });
   run.is_defined = float_type == DType::f64 || works || setup.stack.reducer >= 0;
   return run;
 }

@@ -173,9 +173,9 @@ RunConfiguration Subject::parse_alone(const std::string& small_run) {
 
 std::vector<CheckedRun> Subject::runs() {
   std::vector<CheckedRun> runs{{"", configuration()}};
-  const bool has_own_model =
-      std::any_of(settings_.overrides.begin(), settings_.overrides.end(),
-                  [](const std::string& each) { return each.starts_with("model") || each.starts_with("data"); });
+  const bool has_own_model = std::ranges::any_of(settings_.overrides, [](const std::string& each) {
+    return each.starts_with("model") || each.starts_with("data");
+  });
   const bool takes_models =
       kind() != PluginKind::model && kind() != PluginKind::dataset && kind() != PluginKind::library;
   if (has_configuration() || has_own_model || !takes_models) return runs;

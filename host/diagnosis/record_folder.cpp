@@ -1,8 +1,8 @@
 #include "diagnosis/record_folder.hpp"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <array>
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -157,11 +157,7 @@ FlightRecord parse_record(std::string_view text) {
   return record;
 }
 
-std::string record_name(int rank) {
-  std::array<char, 32> name{};
-  std::snprintf(name.data(), name.size(), "rank-%05d.json", rank);
-  return name.data();
-}
+std::string record_name(int rank) { return fmt::format("rank-{:05}.json", rank); }
 
 void archive_records(const std::filesystem::path& output) {
   std::error_code error;
@@ -195,9 +191,7 @@ std::optional<FlightRecord> RecordFolder::read_recent(int rank, int reference, s
     const std::filesystem::path path = path_ / record_name(rank);
     const auto written = std::filesystem::last_write_time(path);
     if (written + age < std::filesystem::last_write_time(path_ / record_name(reference))) return {};
-    const MappedFile file(path);
-    const auto bytes = file.bytes();
-    return parse_record({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    return parse_record(MappedFile(path).text());
   } catch (const std::exception&) {
     return {};
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <utility>
 
 #include "diagnosis/run_signals.hpp"
@@ -57,7 +58,7 @@ struct Standstill {
 void add_standstill(std::vector<Standstill>& all, const FlightRecord& record, double seconds) {
   const bool waits = record.obstacle() != nullptr;
   const std::string what = describe(record);
-  auto found = std::find_if(all.begin(), all.end(), [&](const Standstill& each) { return each.what == what; });
+  auto found = std::ranges::find(all, what, &Standstill::what);
   if (found == all.end()) found = all.insert(all.end(), {waits, what, {}, seconds});
   found->ranks.push_back(record.rank);
   found->seconds = std::min(found->seconds, seconds);
@@ -65,7 +66,7 @@ void add_standstill(std::vector<Standstill>& all, const FlightRecord& record, do
 
 /// Those that do not wait for others first.
 std::vector<std::string> messages_of(std::vector<Standstill> all) {
-  std::stable_sort(all.begin(), all.end(), [](const Standstill& a, const Standstill& b) { return a.waits < b.waits; });
+  std::ranges::stable_sort(all, {}, &Standstill::waits);
   std::vector<std::string> messages;
   for (const Standstill& each : all) {
     messages.push_back(rank_subject(each.ranks, " has been ", " have been ") + each.what + " for " +
@@ -153,31 +154,22 @@ RunDiagnosis::RunDiagnosis(const World& world, DiagnosisSettings settings, std::
       stop_grace_(recorders_, settings_.stop_grace),
       signals_(RunSignals::record_requests()) {
   if (!settings_.folder.empty()) folder_.emplace(settings_.folder);
-  thread_ = std::thread([this] { watch(); });
+  thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
-RunDiagnosis::~RunDiagnosis() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_ending_ = true;
-  }
-  ends_.notify_all();
-  thread_.join();
-}
-
-void RunDiagnosis::watch() {
+void RunDiagnosis::watch(const std::stop_token& stop) {
   const double pause = pause_of(settings_);
   double now = pause;
   WatchClock::time_point last = WatchClock::now();
-  std::unique_lock lock(mutex_);
-  while (!ends_.wait_for(lock, WatchSeconds(pause), [this] { return is_ending_; })) {
+  std::mutex mutex;
+  std::condition_variable_any ends;
+  std::unique_lock lock(mutex);
+  while (!ends.wait_for(lock, stop, WatchSeconds(pause), [&] { return stop.stop_requested(); })) {
     const WatchClock::time_point time = WatchClock::now();
     // Time in which the process was stopped does not count: its ranks could not move.
     now += std::min(WatchSeconds(time - last).count(), 2 * pause);
     last = time;
-    lock.unlock();
     look(now);
-    lock.lock();
   }
   // Ranks that were named may have gone on in the meantime.
   name_standstills(now);
@@ -245,7 +237,7 @@ bool RunDiagnosis::others_may_go_on(double now) {
   if (!others_asked_) others_asked_ = now;
   if (now - *others_asked_ < kAnswer) return true;
   for (int rank = 0; rank < rank_count_; ++rank) {
-    if (std::any_of(own.begin(), own.end(), [&](const auto& each) { return each.first == rank; })) continue;
+    if (std::ranges::any_of(own, [&](const auto& each) { return each.first == rank; })) continue;
     const std::optional<FlightRecord> record = folder_->read_recent(rank, own.front().first, kRecent);
     if (record && stop_grace_.may_go_on(*record)) return true;
   }

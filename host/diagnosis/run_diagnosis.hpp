@@ -1,6 +1,5 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -100,10 +99,6 @@ class RunDiagnosis {
  public:
   /// `say`: called on the thread.
   RunDiagnosis(const World& world, DiagnosisSettings settings, std::function<void(const std::string&)> say);
-  /// Ends the thread.
-  ~RunDiagnosis();
-  RunDiagnosis(const RunDiagnosis&) = delete;
-  RunDiagnosis& operator=(const RunDiagnosis&) = delete;
 
   [[nodiscard]] const FlightRecorders& recorders() const { return recorders_; }
   /// A rank of this process has failed, and its recorder knows. Writes its record, and those of the others if it is the
@@ -113,7 +108,7 @@ class RunDiagnosis {
   void set_stop(StopRanks stop);
 
  private:
-  void watch();
+  void watch(const std::stop_token& stop);
   /// One look of the thread.
   void look(double now);
   void name_standstills(double now);
@@ -150,11 +145,7 @@ class RunDiagnosis {
   /// Guards stop_, also while it is called.
   std::mutex stopping_;
   StopRanks stop_;
-  /// Guards the end of the thread.
-  std::mutex mutex_;
-  std::condition_variable ends_;
-  bool is_ending_ = false;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace strata::host

@@ -56,11 +56,11 @@ class Judge {
     if (found == verdict_.records.end()) return false;
     const FlightRecord& theirs = found->second;
     if (communication.is_message()) return has_counterpart(theirs, communication, record.rank);
-    return std::any_of(theirs.communications.begin(), theirs.communications.end(),
-                       [&](const RecordedCommunication& each) {
-                         return !each.is_message() && each.ranks == communication.ranks &&
-                                each.group == communication.group && each.ordinal >= communication.ordinal;
-                       }) ||
+    return std::ranges::any_of(theirs.communications,
+                               [&](const RecordedCommunication& each) {
+                                 return !each.is_message() && each.ranks == communication.ranks &&
+                                        each.group == communication.group && each.ordinal >= communication.ordinal;
+                               }) ||
            has_forgotten(theirs, communication.run);
   }
 
@@ -68,11 +68,11 @@ class Judge {
   [[nodiscard]] static bool has_counterpart(const FlightRecord& record, const RecordedCommunication& message,
                                             int rank) {
     const char* kind = message.kind == "send" ? "receive" : "send";
-    return std::any_of(record.communications.begin(), record.communications.end(),
-                       [&](const RecordedCommunication& each) {
-                         return each.kind == kind && each.ranks == std::vector<int>{rank} && each.id == message.id &&
-                                each.run == message.run;
-                       }) ||
+    return std::ranges::any_of(record.communications,
+                               [&](const RecordedCommunication& each) {
+                                 return each.kind == kind && each.ranks == std::vector<int>{rank} &&
+                                        each.id == message.id && each.run == message.run;
+                               }) ||
            has_forgotten(record, message.run);
   }
 
@@ -87,8 +87,7 @@ class Judge {
     for (bool grows = true; grows;) {
       grows = false;
       for (const auto& [waiting, others] : waits_for_) {
-        const bool waits =
-            std::any_of(others.begin(), others.end(), [&](int other) { return blocked.contains(other); });
+        const bool waits = std::ranges::any_of(others, [&](int other) { return blocked.contains(other); });
         grows = (waits && blocked.insert(waiting).second) || grows;
       }
     }
@@ -104,8 +103,8 @@ class Judge {
       if (const auto own = waits_for_.find(rank); own != waits_for_.end() && !own->second.empty()) continue;
       verdict_.culprits.push_back({rank, deed_of(rank), blocked_by(rank)});
     }
-    std::stable_sort(verdict_.culprits.begin(), verdict_.culprits.end(),
-                     [](const Culprit& a, const Culprit& b) { return a.blocks.size() > b.blocks.size(); });
+    std::ranges::stable_sort(verdict_.culprits,
+                             [](const Culprit& a, const Culprit& b) { return a.blocks.size() > b.blocks.size(); });
   }
 
   [[nodiscard]] std::string deed_of(int rank) const {
@@ -131,7 +130,7 @@ class Judge {
         if (next == waits_for_.end() || next->second.empty()) break;
         rank = *next->second.begin();
       }
-      const auto again = std::find(path.begin(), path.end(), rank);
+      const auto again = std::ranges::find(path, rank);
       if (again == path.end() || !waits_for_.contains(path.back()) || !waits_for_.at(path.back()).contains(rank)) {
         continue;
       }
@@ -166,8 +165,8 @@ using nlohmann::ordered_json;
 
 /// Without control characters, which could write to the terminal.
 std::string printable_text(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char letter) { return letter < ' ' || letter == 0x7f; }, '?');
+  std::ranges::replace_if(
+      text, [](unsigned char letter) { return letter < ' ' || letter == 0x7f; }, '?');
   return text;
 }
 
@@ -180,7 +179,7 @@ std::string heading(const RankVerdict& verdict) {
                      " ranks have left a record";
   if (!verdict.missing.empty()) text += "; none of " + count_of_ranks(verdict.missing);
   const auto time = [](const auto& a, const auto& b) { return a.second.time < b.second.time; };
-  const auto [first, last] = std::minmax_element(verdict.records.begin(), verdict.records.end(), time);
+  const auto [first, last] = std::ranges::minmax_element(verdict.records, time);
   if (const double apart = last->second.time - first->second.time; apart > 10) {
     text += format_line("\nthe records were written up to %.0f s apart; that of rank %d is the oldest", apart,
                         first->second.rank);
@@ -225,8 +224,7 @@ std::string details(const RankVerdict& verdict) {
     const FlightRecord& record = each.second;
     text += "  rank " + std::to_string(rank) + " (" + record.host + ", process " + std::to_string(record.process) +
             "): " + describe(record) + format_line(", for %.0f s", std::floor(record.seconds));
-    const auto found = std::find_if(verdict.waits.begin(), verdict.waits.end(),
-                                    [&](const RankWait& wait) { return wait.rank == rank; });
+    const auto found = std::ranges::find(verdict.waits, rank, &RankWait::rank);
     if (found != verdict.waits.end()) {
       const char* part = found->communication.kind == "receive" ? " not sent by "
                          : found->communication.kind == "send"  ? " not received by "

@@ -20,17 +20,6 @@ std::optional<off_t> size_of(int descriptor) {
   return found.st_size;
 }
 
-/// \return 0, or the number of the error that kept some of `record` from being written.
-int write_all(int descriptor, std::string_view record) {
-  while (!record.empty()) {
-    const ssize_t written = ::write(descriptor, record.data(), record.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return written < 0 ? errno : ENOSPC;
-    record.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return 0;
-}
-
 }  // namespace
 
 AppendedFile::~AppendedFile() {

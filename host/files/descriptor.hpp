@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <string_view>
 #include <utility>
 
 namespace strata::host {
@@ -31,5 +33,16 @@ class Descriptor {
  private:
   int number_ = -1;
 };
+
+/// Writes all of `text`. \return 0, or the number of the error that kept some of it from being written.
+[[nodiscard]] inline int write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : ENOSPC;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
 
 }  // namespace strata::host

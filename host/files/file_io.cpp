@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -27,8 +26,10 @@
 namespace strata::host {
 namespace {
 
+namespace fs = std::filesystem;
+
 /// True for names that the system gives to devices and open files, such as /dev/stdout and /proc/self/fd/1.
-bool is_of_system(const std::filesystem::path& path) {
+bool is_of_system(const fs::path& path) {
   const std::string name = path.string();
   return (name.starts_with("/dev/") && !name.starts_with("/dev/shm/")) || name.starts_with("/proc/");
 }
@@ -36,12 +37,12 @@ bool is_of_system(const std::filesystem::path& path) {
 /// Bytes of a configuration. The largest of configs/ has 2 KiB.
 constexpr std::size_t kLargestText = std::size_t{4} << 20U;
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) {
+[[noreturn]] void fail(const fs::path& path, const std::string& what) {
   const int reason = errno;
   throw RuntimeError("'" + path.string() + "': " + what + ": " + std::strerror(reason));
 }
 
-Descriptor open_or_fail(const std::filesystem::path& path, int flags, const std::string& what) {
+Descriptor open_or_fail(const fs::path& path, int flags, const std::string& what) {
   Descriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
   if (!file.is_open() && errno == ELOOP && (flags & O_NOFOLLOW) != 0) {
     throw RuntimeError("'" + path.string() + "': " + what + ": it is a symbolic link; accepted: the file itself");
@@ -51,7 +52,7 @@ Descriptor open_or_fail(const std::filesystem::path& path, int flags, const std:
 }
 
 /// Opens a new file for writing. What a link of this name points to, by hard link too, stays as it is.
-Descriptor create_or_fail(const std::filesystem::path& path) {
+Descriptor create_or_fail(const fs::path& path) {
   struct stat status {};
   const bool exists = ::lstat(path.c_str(), &status) == 0;
   const bool is_other = exists && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode);
@@ -79,7 +80,7 @@ bool append_bytes(int descriptor, std::string& text) {
 }
 
 /// As read_text(), with errors that do not name the file. A pipe, as `strata check <(generate)` passes, is read once.
-std::string whole_text(const std::filesystem::path& path) {
+std::string whole_text(const fs::path& path) {
   // Without O_NONBLOCK, opening a pipe waits for a writer.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
@@ -100,20 +101,15 @@ std::string whole_text(const std::filesystem::path& path) {
 }
 
 /// Removes the files `prefix` + N of `folder` for which there is no process N: a kill has left them.
-void remove_temporaries_of_the_dead(const std::filesystem::path& folder, std::string_view prefix) {
+void remove_temporaries_of_the_dead(const fs::path& folder, std::string_view prefix) {
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(prefix)) continue;
-    pid_t process = 0;
-    const char* const end = name.data() + name.size();
-    const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, process);
-    const bool is_number = error == std::errc() && rest == end && process > 0;
-    if (is_number && ::kill(process, 0) != 0 && errno == ESRCH) std::filesystem::remove(entry.path(), ignored);
+    const pid_t process = parse_number<pid_t>(std::string_view(name).substr(prefix.size())).value_or(0);
+    if (process > 0 && ::kill(process, 0) != 0 && errno == ESRCH) fs::remove(entry.path(), ignored);
   }
 }
-
-namespace fs = std::filesystem;
 
 /// The path without a trailing slash, so that a name can follow.
 fs::path named(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
@@ -147,7 +143,7 @@ std::string checksum_of(std::span<const std::byte> bytes) {
   return checksum.hex();
 }
 
-OutputFile::OutputFile(std::filesystem::path path, const Disk& disk)
+OutputFile::OutputFile(fs::path path, const Disk& disk)
     : path_(std::move(path)), disk_(disk), file_(create_or_fail(path_)) {}
 
 void OutputFile::write(const void* data, std::size_t bytes) {
@@ -169,7 +165,7 @@ void OutputFile::finish() {
   if (::close(file_.release()) != 0) fail(path_, "cannot be closed");
 }
 
-MappedFile::MappedFile(const std::filesystem::path& path) {
+MappedFile::MappedFile(const fs::path& path) {
   // Without O_NONBLOCK, opening a pipe waits for a writer.
   const Descriptor file = open_or_fail(path, O_RDONLY | O_NONBLOCK, "cannot be opened");
   struct stat status {};
@@ -187,40 +183,37 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-void sync_directory(const std::filesystem::path& directory, const Disk& disk) {
+void sync_directory(const fs::path& directory, const Disk& disk) {
   const Descriptor folder = open_or_fail(directory, O_RDONLY | O_DIRECTORY, "cannot be opened");
   if (disk.sync(folder.number()) != 0) fail(directory, "cannot be synced");
 }
 
-void make_directories(const std::filesystem::path& directory, const Disk& disk) {
-  const auto parent_of = [](const std::filesystem::path& path) {
-    return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  };
-  std::vector<std::filesystem::path> missing;
+void make_directories(const fs::path& directory, const Disk& disk) {
+  std::vector<fs::path> missing;
   std::error_code error;
-  for (std::filesystem::path each = directory; !std::filesystem::exists(each, error); each = parent_of(each)) {
+  for (fs::path each = directory; !fs::exists(each, error); each = parent_of(each)) {
     missing.push_back(each);
     if (parent_of(each) == each) break;
   }
-  std::filesystem::create_directories(directory, error);
+  fs::create_directories(directory, error);
   if (error) {
     std::string reason = error.message();
-    for (const std::filesystem::path& each : missing) {
-      if (!std::filesystem::is_symlink(std::filesystem::symlink_status(each, error))) continue;
-      reason = "'" + each.string() + "' is a symbolic link to '" + std::filesystem::read_symlink(each, error).string() +
+    for (const fs::path& each : missing) {
+      if (!fs::is_symlink(fs::symlink_status(each, error))) continue;
+      reason = "'" + each.string() + "' is a symbolic link to '" + fs::read_symlink(each, error).string() +
                "', which does not exist";
     }
     throw RuntimeError("'" + directory.string() + "': cannot be created: " + reason);
   }
-  for (const std::filesystem::path& each : missing) sync_directory(parent_of(each), disk);
+  for (const fs::path& each : missing) sync_directory(parent_of(each), disk);
 }
 
-void replace_file(const std::filesystem::path& path, std::string_view text, const Disk& disk) {
+void replace_file(const fs::path& path, std::string_view text, const Disk& disk) {
   // The number of the process that replaces the file follows.
   const std::string prefix = path.filename().string() + std::string(kTemporaryMark);
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const fs::path folder = parent_of(path);
   remove_temporaries_of_the_dead(folder, prefix);
-  const std::filesystem::path temporary = folder / (prefix + std::to_string(::getpid()));
+  const fs::path temporary = folder / (prefix + std::to_string(::getpid()));
   try {
     OutputFile file(temporary, disk);
     file.write(text.data(), text.size());
@@ -234,17 +227,15 @@ void replace_file(const std::filesystem::path& path, std::string_view text, cons
   sync_directory(folder, disk);
 }
 
-bool is_link_to_file(const std::filesystem::path& path) {
-  namespace fs = std::filesystem;
+bool is_link_to_file(const fs::path& path) {
   std::error_code ignored;
   if (is_of_system(path)) return false;
   return fs::is_symlink(fs::symlink_status(path, ignored)) && !fs::is_character_file(fs::status(path, ignored));
 }
 
-void write_named_file(const std::filesystem::path& path, std::string_view text) {
-  namespace fs = std::filesystem;
+void write_named_file(const fs::path& path, std::string_view text) {
   std::error_code ignored;
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const fs::path folder = parent_of(path);
   if (is_link_to_file(path)) {
     throw ConfigurationError("'" + path.string() + "' is a symbolic link; accepted: the name of the file itself");
   }
@@ -261,15 +252,14 @@ void write_named_file(const std::filesystem::path& path, std::string_view text) 
   if (!stream) fail(path, "cannot be written");
 }
 
-std::string read_small_file(const std::filesystem::path& path, std::size_t most) {
+std::string read_small_file(const fs::path& path, std::size_t most) {
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return "";
+  if (!fs::is_regular_file(path, ignored)) return "";
   const MappedFile file(path);
-  if (file.bytes().size() > most) return "";
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+  return file.bytes().size() > most ? "" : std::string(file.text());
 }
 
-bool is_moved(int descriptor, const std::filesystem::path& path) {
+bool is_moved(int descriptor, const fs::path& path) {
   struct stat own {};
   if (::fstat(descriptor, &own) != 0 || !S_ISREG(own.st_mode)) return false;
   struct stat named {};
@@ -277,7 +267,7 @@ bool is_moved(int descriptor, const std::filesystem::path& path) {
   return !is_there || named.st_dev != own.st_dev || named.st_ino != own.st_ino;
 }
 
-FileLock::FileLock(const std::filesystem::path& path, const std::string& in_use, const Disk& disk)
+FileLock::FileLock(const fs::path& path, const std::string& in_use, const Disk& disk)
     : file_(open_or_fail(path, O_RDWR | O_CREAT | O_NOFOLLOW, "cannot be created")) {
   int failed = 0;
   do failed = disk.lock(file_.number());
@@ -289,7 +279,7 @@ FileLock::FileLock(const std::filesystem::path& path, const std::string& in_use,
   file_.close();
 }
 
-std::string read_text(const std::filesystem::path& path) {
+std::string read_text(const fs::path& path) {
   try {
     return whole_text(path);
   } catch (const ConfigurationError& error) {

@@ -28,26 +28,6 @@ std::string short_key(const std::string& key) {
   return text.substr(1, text.size() - 2);
 }
 
-/// True if brackets are nested deeper than accepted. Brackets in strings do not count.
-bool is_too_deep(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      in_string = c != '"';
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kDeepestJson) return true;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 JsonValue JsonValue::at(const std::string& key) const {
@@ -165,10 +145,14 @@ nlohmann::json read_json_file(const std::filesystem::path& path) {
 }
 
 nlohmann::json parse_json_text(std::string_view text, const nlohmann::json::parser_callback_t& callback) {
-  if (is_too_deep(text)) {
-    throw RuntimeError("has JSON that is nested deeper than " + std::to_string(kDeepestJson) + " levels");
-  }
-  return nlohmann::json::parse(text, callback, false);
+  using Event = nlohmann::json::parse_event_t;
+  const auto checked = [&](int depth, Event event, nlohmann::json& value) {
+    if (depth >= kDeepestJson && (event == Event::object_start || event == Event::array_start)) {
+      throw RuntimeError("has JSON that is nested deeper than " + std::to_string(kDeepestJson) + " levels");
+    }
+    return callback == nullptr || callback(depth, event, value);
+  };
+  return nlohmann::json::parse(text, checked, false);
 }
 
 void write_json(std::ostream& out, const nlohmann::ordered_json& document) {

@@ -33,6 +33,11 @@ class PhaseTimes {
   std::int64_t bytes_ = 0;
 };
 
+/// Resident bytes of this process, now and at most so far. Unlike those of getrusage(), they have nothing of the
+/// process that started this one. 0 if the system does not report them.
+[[nodiscard]] std::int64_t resident_bytes();
+[[nodiscard]] std::int64_t peak_resident_bytes();
+
 /// Enters a phase if somebody measures.
 inline void enter(PhaseTimes* times, std::string_view phase) {
   if (times != nullptr) times->enter(phase);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,20 @@ template <class... Arguments>
   std::snprintf(text.data(), text.size(), pattern, arguments...);
   return text.data();
 }
+
+/// The number that all of `text` is, as std::from_chars() reads it. Empty if it is none.
+template <class Number>
+[[nodiscard]] std::optional<Number> parse_number(std::string_view text) {
+  Number number{};
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && rest == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+/// True if `text` has digits only, at least one.
+[[nodiscard]] bool is_digits(std::string_view text);
+
+/// `text` without the white space at its ends.
+[[nodiscard]] std::string trimmed(const std::string& text);
 
 /// The shortest text that reads back as `value`.
 [[nodiscard]] std::string exact_number(double value);

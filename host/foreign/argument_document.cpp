@@ -29,7 +29,7 @@ std::vector<ShellWord> training_command(const ShellScript& script, const std::st
   std::vector<ShellWord> found;
   for (const std::vector<ShellWord>& command : script.commands) {
     std::vector<ShellWord> words = split(command);
-    const bool trains = std::any_of(words.begin(), words.end(), [](const ShellWord& word) {
+    const bool trains = std::ranges::any_of(words, [](const ShellWord& word) {
       return word.text.starts_with("--num-layers") || word.text.starts_with("--num_layers");
     });
     if (is_file) {
@@ -80,7 +80,7 @@ DocumentNode parse_arguments(const std::string& text, const std::string& source)
     DocumentNode argument;
     argument.kind = DocumentNode::Kind::value;
     argument.key = word.text.substr(2, equals == std::string::npos ? equals : equals - 2);
-    std::replace(argument.key.begin(), argument.key.end(), '_', '-');
+    std::ranges::replace(argument.key, '_', '-');
     argument.key_place = argument.place = word.place;
     std::vector<std::string> values;
     if (equals != std::string::npos) values.push_back(word.text.substr(equals + 1));

@@ -2,7 +2,6 @@
 #include <array>
 #include <filesystem>
 #include <string>
-#include <utility>
 
 #include "foreign/imported_run.hpp"
 
@@ -48,8 +47,8 @@ void read_axolotl_model(ImportedRun& run) {
     return;
   }
   const std::string name = lower_case(base);
-  const auto* known = std::find_if(kKnownModels.begin(), kKnownModels.end(),
-                                   [&](const KnownModel& each) { return name.find(each.part) != std::string::npos; });
+  const auto* known = std::ranges::find_if(
+      kKnownModels, [&](const KnownModel& each) { return name.find(each.part) != std::string::npos; });
   if (known == kKnownModels.end()) {
     settings.refuse(
         "base_model",

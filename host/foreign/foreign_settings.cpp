@@ -171,7 +171,7 @@ void ForeignSettings::add_unread(const DocumentNode& node, const std::string& pa
 std::vector<ImportRemark> ForeignSettings::remarks(const std::map<std::string, std::string>& reasons) const {
   std::vector<ImportRemark> all = remarks_;
   add_unread(root_, "", reasons, all);
-  std::stable_sort(all.begin(), all.end(), [](const ImportRemark& a, const ImportRemark& b) {
+  std::ranges::stable_sort(all, [](const ImportRemark& a, const ImportRemark& b) {
     return std::tie(a.place.source, a.place.line, a.place.column) <
            std::tie(b.place.source, b.place.line, b.place.column);
   });

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "config/sections.hpp"
 #include "foreign/argument_document.hpp"
 #include "foreign/imported_run.hpp"
 #include "foreign/yaml_document.hpp"
@@ -45,8 +46,8 @@ std::string format_list() {
 const ForeignFormat& format_of(const std::string& text, const std::string& source, const std::string& name) {
   const std::string lines = "\n" + text;
   const auto has = [&](const std::string& mark) { return lines.find(mark) != std::string::npos; };
-  const auto found = std::find_if(formats().begin(), formats().end(), [&](const ForeignFormat& each) {
-    return name.empty() ? std::any_of(each.marks.begin(), each.marks.end(), has) : each.name == name;
+  const auto found = std::ranges::find_if(formats(), [&](const ForeignFormat& each) {
+    return name.empty() ? std::ranges::any_of(each.marks, has) : each.name == name;
   });
   if (found != formats().end()) return *found;
   throw error_at({source, 0, 0}, "",
@@ -57,8 +58,8 @@ const ForeignFormat& format_of(const std::string& text, const std::string& sourc
 std::string comment(const ImportRemark& remark) {
   std::string line =
       "# " + (remark.place.line == 0 ? "" : remark.place.text() + ": ") + remark.key + ": " + remark.reason;
-  std::replace_if(
-      line.begin(), line.end(), [](unsigned char each) { return each < ' '; }, ' ');
+  std::ranges::replace_if(
+      line, [](unsigned char each) { return each < ' '; }, ' ');
   return line + "\n";
 }
 
@@ -72,9 +73,8 @@ std::map<std::string, std::map<std::string, OptionValue>> defaults() {
 }
 
 std::string heading(const std::string& path) {
-  const std::size_t dot = path.rfind('.');
-  const bool is_list = dot != std::string::npos && path.find_first_not_of("0123456789", dot + 1) == std::string::npos;
-  return is_list ? "[[" + path.substr(0, dot) + "]]" : "[" + path + "]";
+  const std::string declared = declared_path(path);
+  return declared == path ? "[" + path + "]" : "[[" + declared + "]]";
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ std::string heading(const std::string& path) {
 std::vector<std::string> foreign_formats() {
   std::vector<std::string> names;
   for (const ForeignFormat& each : formats()) names.push_back(each.name);
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 

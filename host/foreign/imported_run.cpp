@@ -106,7 +106,7 @@ void set_defaults(ImportedRun& run) {
 }  // namespace
 
 std::string lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char each) { return std::tolower(each); });
+  std::ranges::transform(text, text.begin(), [](unsigned char each) { return std::tolower(each); });
   return text;
 }
 

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include "files/text_format.hpp"
 
 namespace strata::host {
 namespace {
@@ -253,10 +254,7 @@ class ShellReader {
   [[nodiscard]] std::optional<std::int64_t> number_of(const std::string& word) const {
     const auto found = variables_.find(word);
     const bool is_variable = found != variables_.end() && found->second.size() == 1;
-    const std::string& text = is_variable ? found->second.front().text : word;
-    std::int64_t number = 0;
-    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return error == std::errc() && rest == text.data() + text.size() ? std::optional(number) : std::nullopt;
+    return parse_number<std::int64_t>(is_variable ? found->second.front().text : word);
   }
 
   std::string_view text_;

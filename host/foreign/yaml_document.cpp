@@ -3,10 +3,11 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <utility>
+
+#include "files/text_format.hpp"
 
 namespace strata::host {
 namespace {
@@ -17,12 +18,7 @@ constexpr int kMostNodes = 100000;
 
 template <class Number>
 std::optional<Number> number_in(const std::string& text) {
-  Number number{};
-  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(begin, end, number);
-  if (error != std::errc() || rest != end || begin == end) return std::nullopt;
-  return number;
+  return parse_number<Number>(std::string_view(text).substr(text.starts_with('+') ? 1 : 0));
 }
 
 class YamlConverter {

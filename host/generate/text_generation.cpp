@@ -152,8 +152,7 @@ std::int64_t context_along(const Dim& sequence, const DimSizes& sizes) {
 
 /// True if a text becomes longer than the context.
 bool exceeds(const std::vector<GeneratedText>& texts, std::int64_t tokens, std::int64_t context) {
-  return std::any_of(texts.begin(), texts.end(),
-                     [&](const GeneratedText& text) { return text.size() + tokens - 1 > context; });
+  return std::ranges::any_of(texts, [&](const GeneratedText& text) { return text.size() + tokens - 1 > context; });
 }
 
 void require_sources_fit(const std::vector<GeneratedText>& texts, std::int64_t context) {
@@ -182,23 +181,23 @@ class Candidates {
     std::iota(tokens_.begin(), tokens_.end(), 0);
   }
 
-  [[nodiscard]] std::int32_t likeliest() const { return *std::min_element(tokens_.begin(), tokens_.end(), order()); }
+  [[nodiscard]] std::int32_t likeliest() const { return *std::ranges::min_element(tokens_, order()); }
 
   void keep_likeliest(std::int64_t count) {
     if (count <= 0 || count >= std::ssize(tokens_)) return;
     std::nth_element(tokens_.begin(), tokens_.begin() + count - 1, tokens_.end(), order());
     tokens_.resize(static_cast<std::size_t>(count));
-    std::sort(tokens_.begin(), tokens_.end());
+    std::ranges::sort(tokens_);
   }
 
   /// Keeps the fewest likeliest tokens that have this share of the probability.
   void keep_share(double share) {
     if (share >= 1) return;
-    std::sort(tokens_.begin(), tokens_.end(), order());
+    std::ranges::sort(tokens_, order());
     const std::vector<double> sums = cumulative();
     const auto enough = std::lower_bound(sums.begin(), sums.end() - 1, share * sums.back());
     tokens_.resize(static_cast<std::size_t>(enough - sums.begin()) + 1);
-    std::sort(tokens_.begin(), tokens_.end());
+    std::ranges::sort(tokens_);
   }
 
   /// The token at a share of the probability, from 0 to below 1.
@@ -282,8 +281,8 @@ void generate(const RunSetup& setup, const CheckpointReader& checkpoint, const C
 std::int32_t choose_token(std::span<const double> logits, const SamplingSettings& settings, std::uint64_t index) {
   // A model may rule tokens out by -inf, but not all of them.
   const auto is_impossible = [](double logit) { return std::isnan(logit) || logit == kInfinity; };
-  const bool has_impossible = std::any_of(logits.begin(), logits.end(), is_impossible);
-  if (has_impossible || *std::max_element(logits.begin(), logits.end()) == -kInfinity) {
+  const bool has_impossible = std::ranges::any_of(logits, is_impossible);
+  if (has_impossible || *std::ranges::max_element(logits) == -kInfinity) {
     throw RuntimeError("the model's logits are not finite; has its training diverged?");
   }
   Candidates candidates(logits, settings.temperature);

@@ -36,8 +36,8 @@ class StepInputs : public InputSource {
 
   /// Makes every text padding.
   void clear() {
-    std::fill(tokens_.begin(), tokens_.end(), 0);
-    std::fill(positions_.begin(), positions_.end(), -1);
+    std::ranges::fill(tokens_, 0);
+    std::ranges::fill(positions_, -1);
   }
 
   void set(std::int64_t text, std::int64_t at, std::int32_t token, std::int64_t position) {
@@ -121,8 +121,7 @@ BufferId scores_of(const Program& program, const Generation& generation) {
 
 /// The parameter of this name, which the program has.
 const StoredParameter& parameter_named(const Program& program, const std::string& name) {
-  return *std::find_if(program.parameters.begin(), program.parameters.end(),
-                       [&](const StoredParameter& each) { return each.name == name; });
+  return *std::ranges::find(program.parameters, name, &StoredParameter::name);
 }
 
 /// Computes the source values of one text, which the other steps have as constants, and gives them to a place.
@@ -272,18 +271,6 @@ class WindowScores final : public TextScores {
 };
 
 }  // namespace
-
-std::int64_t CachedPrograms::cache_bytes() const {
-  std::int64_t bytes = 0;
-  for (const Buffer& buffer : next.program(0).buffers) {
-    if (buffer.kind == BufferKind::cache && buffer.base < 0) bytes += buffer.bytes();
-  }
-  if (!source) return bytes;
-  for (const auto& [name, id] : source->program(0).reports) {
-    bytes += next.program(0).buffer(parameter_named(next.program(0), name).value).bytes();
-  }
-  return bytes;
-}
 
 CachedPrograms compile_cached(const RunSetup& setup, const DimSizes& sizes, const Device& device,
                               const GenerationSizes& generation) {

@@ -29,7 +29,7 @@ struct GeneratedText {
 };
 
 /// The steps of generation with a cache: the first tokens of texts, and the next token of each. For a model with an
-/// encoder, a step before them computes the source values of one text (compiler/graph/source_values.hpp).
+/// encoder, a step before them computes the source values of one text (SequenceContinuation::reads_source).
 struct CachedPrograms {
   Compiled next;
   Compiled prompt;
@@ -39,8 +39,6 @@ struct CachedPrograms {
   [[nodiscard]] std::int64_t arena_bytes() const {
     return std::max(next.plan(0).arena_bytes, prompt.plan(0).arena_bytes);
   }
-  /// Bytes of keys and values, and of source values.
-  [[nodiscard]] std::int64_t cache_bytes() const;
 };
 
 /// The sizes of generation.

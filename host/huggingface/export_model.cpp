@@ -1,7 +1,8 @@
 #include "huggingface/export_model.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -71,9 +72,8 @@ DType dtype_of(const ExportedValues& values, const std::vector<MappedParameter>&
                const ExportSettings& settings) {
   if (settings.dtype) return *settings.dtype;
   const DType first = values.imported_dtype(parts.front().where.parameter);
-  const bool equal = std::all_of(parts.begin(), parts.end(), [&](const MappedParameter& each) {
-    return values.imported_dtype(each.where.parameter) == first;
-  });
+  const bool equal = std::ranges::all_of(
+      parts, [&](const MappedParameter& each) { return values.imported_dtype(each.where.parameter) == first; });
   return equal && is_type_of_hugging_face(first) ? first : DType::f32;
 }
 
@@ -88,9 +88,7 @@ void require_finite_f16(const std::vector<std::byte>& data, std::size_t bytes, c
 
 std::string file_name(std::size_t index, std::size_t count) {
   if (count == 1) return kHuggingFaceWeights;
-  std::array<char, 64> name{};
-  std::snprintf(name.data(), name.size(), "model-%05zu-of-%05zu.safetensors", index + 1, count);
-  return name.data();
+  return fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, count);
 }
 
 /// Writes the tensors of a model of Hugging Face, in files of a limited size and with their index.
@@ -119,9 +117,7 @@ class HuggingFaceWriter {
     for (const auto& tensors : files_) {
       for (const SafetensorsTensor& each : tensors) bytes[each.dtype] += each.bytes();
     }
-    return std::max_element(bytes.begin(), bytes.end(),
-                            [](const auto& a, const auto& b) { return a.second < b.second; })
-        ->first;
+    return std::ranges::max_element(bytes, [](const auto& a, const auto& b) { return a.second < b.second; })->first;
   }
   [[nodiscard]] ModelSummary summary() const {
     ModelSummary summary{.files = files_.size()};
@@ -156,9 +152,8 @@ class HuggingFaceWriter {
     std::vector<std::byte> data;
     for (const SafetensorsTensor& each : tensors) {
       const std::vector<MappedParameter>& parts = layout_.by_tensor().at(each.name);
-      const bool is_copied = std::all_of(parts.begin(), parts.end(), [&](const MappedParameter& part) {
-        return values_.is_copied(part.where.parameter, each.dtype);
-      });
+      const bool is_copied = std::ranges::all_of(
+          parts, [&](const MappedParameter& part) { return values_.is_copied(part.where.parameter, each.dtype); });
       TensorRows rows(values_, parts, shapes_, each.dtype);
       std::int64_t step = rows.rows();
       if (rows.step() > 0) step = std::max(rows.step(), kRowsBytes / rows.row_bytes() / rows.step() * rows.step());

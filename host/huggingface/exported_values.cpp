@@ -29,8 +29,7 @@ std::string torch_name(DType dtype) {
 }
 
 const std::string* find_config(const ModelFiles& files) {
-  const auto found =
-      std::find_if(files.begin(), files.end(), [](const ModelFile& each) { return each.name == kHuggingFaceConfig; });
+  const auto found = std::ranges::find(files, kHuggingFaceConfig, &ModelFile::name);
   return found == files.end() ? nullptr : &found->bytes;
 }
 

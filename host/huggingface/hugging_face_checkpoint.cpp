@@ -144,8 +144,7 @@ std::unique_ptr<HuggingFaceCheckpoint> HuggingFaceCheckpoint::open(const fs::pat
     }
   }
   for (auto& [parameter, source] : sources) {
-    std::sort(source.pieces.begin(), source.pieces.end(),
-              [](const Piece& one, const Piece& other) { return one.first < other.first; });
+    std::ranges::sort(source.pieces, {}, &Piece::first);
   }
   return std::unique_ptr<HuggingFaceCheckpoint>(
       new HuggingFaceCheckpoint(std::move(manifest), std::move(files), std::move(layout), std::move(sources)));
@@ -157,8 +156,7 @@ void HuggingFaceCheckpoint::gather(const std::string& name, const TensorPart& pa
   const Source& source = sources_.at(name);
   const std::size_t size = size_of(source.dtype);
   for_each_run(part, [&](std::int64_t local, std::int64_t global, std::int64_t length) {
-    const auto after = std::upper_bound(source.pieces.begin(), source.pieces.end(), global,
-                                        [](std::int64_t element, const Piece& piece) { return element < piece.first; });
+    const auto after = std::ranges::upper_bound(source.pieces, global, {}, &Piece::first);
     for (auto piece = after - 1; length > 0; ++piece) {
       const std::int64_t begin = global - piece->first;
       const std::int64_t count = std::min(length, piece->view.elements() - begin);

@@ -36,7 +36,7 @@ constexpr std::array<const char*, 11> kModelFileNames{"tokenizer.json",
 
 /// File names by tensor. \throws RuntimeError without a path.
 std::map<std::string, std::string> parse_index(const MappedFile& file) {
-  const json index = parse_json_text({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  const json index = parse_json_text(file.text());
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     throw RuntimeError("is no index: it has no object weight_map; is it truncated?");
   }
@@ -65,7 +65,7 @@ OptionValue scalar(const json& value) {
 
 template <class Is>
 bool all_of(const json& list, Is is) {
-  return std::all_of(list.begin(), list.end(), is);
+  return std::ranges::all_of(list, is);
 }
 
 void flatten(const std::string& path, const json& value, HuggingFaceFields& fields) {
@@ -179,7 +179,7 @@ ModelFiles read_model_files(const fs::path& folder) {
       throw RuntimeError("'" + (folder / name).string() + "': has " + std::to_string(file.bytes().size()) +
                          " bytes; accepted: at most " + std::to_string(kLargestModelFile));
     }
-    files.push_back({name, {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}});
+    files.push_back({name, std::string(file.text())});
   }
   return files;
 }
@@ -205,7 +205,7 @@ HuggingFaceFields read_hugging_face_config(const std::filesystem::path& folder) 
       throw ConfigurationError("has " + std::to_string(file.bytes().size()) + " bytes; accepted: at most " +
                                std::to_string(kLargestConfig));
     }
-    return parse_hugging_face_config({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+    return parse_hugging_face_config(std::string(file.text()));
   } catch (const Error& error) {
     throw ConfigurationError("'" + path.string() + "': " + message_text(error.what(), 2000));
   }

@@ -49,8 +49,7 @@ void require_cover(const PluginOrigin& origin, std::vector<MappedParameter>& par
   const auto refuse = [&](const std::string& what) {
     throw PluginError(origin, "tensors", "", "tensor '" + first.name + "' " + what);
   };
-  std::sort(parts.begin(), parts.end(),
-            [](const auto& a, const auto& b) { return a.where.slice_begin < b.where.slice_begin; });
+  std::ranges::sort(parts, [](const auto& a, const auto& b) { return a.where.slice_begin < b.where.slice_begin; });
   const std::int64_t whole = first.shape[static_cast<std::size_t>(first.slice_dim)];
   std::int64_t covered = 0;
   for (const MappedParameter& each : parts) {
@@ -107,7 +106,7 @@ TensorView view_of(const HuggingFaceTensor& where) {
     if (!holds) throw OptionError(where.name, "its description is impossible: " + what);
   };
   const Shape& shape = where.shape;
-  require(!shape.empty() && std::all_of(shape.begin(), shape.end(), [](std::int64_t size) { return size > 0; }),
+  require(!shape.empty() && std::ranges::all_of(shape, [](std::int64_t size) { return size > 0; }),
           "the shape is empty or has a size below 1");
   require(where.slice_dim >= 0 && where.slice_dim < std::ssize(shape), "the slice is of no dim");
   const auto dim = shape.begin() + where.slice_dim;
@@ -212,8 +211,9 @@ HuggingFaceLayout::HuggingFaceLayout(const HuggingFacePlugin& plugin, HuggingFac
 }
 
 bool HuggingFaceLayout::ignores(const std::string& tensor) const {
-  return std::any_of(description_.ignored.begin(), description_.ignored.end(),
-                     [&](const std::string& pattern) { return fnmatch(pattern.c_str(), tensor.c_str(), 0) == 0; });
+  return std::ranges::any_of(description_.ignored, [&](const std::string& pattern) {
+    return fnmatch(pattern.c_str(), tensor.c_str(), 0) == 0;
+  });
 }
 
 void TensorView::gather(const std::byte* tensor, std::int64_t first, std::int64_t count, std::size_t element_bytes,

@@ -70,7 +70,7 @@ AdapterPlugin find_adapter_plugin(PluginRegistry& registry) {
 std::vector<PluginSection> strategies_for(const std::map<std::string, ReadTerm>& terms, const AdapterPlugin& plugin) {
   std::vector<PeftAdapters> groups;
   for (const auto& [parameter, term] : terms) {
-    const auto known = std::find_if(groups.begin(), groups.end(), [&, &of = term](const PeftAdapters& group) {
+    const auto known = std::ranges::find_if(groups, [&, &of = term](const PeftAdapters& group) {
       return group.rank == of.factors.rank && group.scale == of.scale && group.dropout == of.dropout;
     });
     if (known == groups.end()) {
@@ -79,7 +79,7 @@ std::vector<PluginSection> strategies_for(const std::map<std::string, ReadTerm>&
       known->parameters.push_back(parameter);
     }
   }
-  std::stable_sort(groups.begin(), groups.end(), [](const PeftAdapters& one, const PeftAdapters& other) {
+  std::ranges::stable_sort(groups, [](const PeftAdapters& one, const PeftAdapters& other) {
     return one.parameters.size() > other.parameters.size();
   });
   std::vector<PluginSection> sections;

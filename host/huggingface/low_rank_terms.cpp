@@ -28,7 +28,7 @@ std::vector<std::int64_t> offsets_of(const Dims& part, const Dims& dims, const D
 
 Dims without_dim(const Dims& dims, const Dim& removed) {
   Dims result;
-  std::copy_if(dims.begin(), dims.end(), std::back_inserter(result), [&](const Dim& dim) { return dim != removed; });
+  std::ranges::copy_if(dims, std::back_inserter(result), [&](const Dim& dim) { return dim != removed; });
   return result;
 }
 
@@ -157,7 +157,7 @@ void LowRankTerms::merge(const std::string& name, std::span<float> values, const
   const std::vector<std::int64_t> outputs = side(term->b);
   std::vector<double> row(inputs.size());
   for (std::size_t o = 0; o < outputs.size(); ++o) {
-    std::fill(row.begin(), row.end(), 0.0);
+    std::ranges::fill(row, 0.0);
     for (std::size_t r = 0; r < static_cast<std::size_t>(factors.rank); ++r) {
       const double b = term->scale * factors.b[o * static_cast<std::size_t>(factors.rank) + r];
       const float* a = factors.a.data() + r * inputs.size();

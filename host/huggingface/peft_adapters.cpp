@@ -75,8 +75,7 @@ class PeftWriter {
     if (term.is_table && term.is_matrix) {
       throw refused(term, " is an embedding and a projection at once, which PEFT's format lacks");
     }
-    const auto known =
-        std::find_if(modules_.begin(), modules_.end(), [&](const PeftModule& module) { return module.name == name; });
+    const auto known = std::ranges::find(modules_, name, &PeftModule::name);
     if (known == modules_.end()) {
       modules_.push_back({name, {{&term, place}}, term.is_table});
     } else if (known->first().scale != term.scale) {
@@ -96,7 +95,7 @@ class PeftWriter {
       const auto is_alike = [&](const PeftModule::Part& part) {
         return part.term->dropout == modules_.front().first().dropout;
       };
-      if (std::all_of(module.parts.begin(), module.parts.end(), is_alike)) continue;
+      if (std::ranges::all_of(module.parts, is_alike)) continue;
       throw ConfigurationError("adapters have different dropout, for which PEFT's format has one number");
     }
   }

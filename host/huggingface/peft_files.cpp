@@ -39,7 +39,7 @@ bool is_empty(const OptionValue& value) {
 
 /// PEFT reads the keys of its patterns as regular expressions, of which plain names are the only ones here.
 void require_plain(const std::string& field, const std::string& key) {
-  const bool is_plain = std::all_of(key.begin(), key.end(), [](char letter) {
+  const bool is_plain = std::ranges::all_of(key, [](char letter) {
     return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' || letter == '.' || letter == '-';
   });
   if (!is_plain)
@@ -180,8 +180,7 @@ class PeftReader {
       return problems_.add("unexpected: '" + name + "', a weight of the base model; accepted: adapters saved by " +
                            "PEFT's save_pretrained(..., save_embedding_layers=False)");
     }
-    const auto* ending =
-        std::find_if(kEndings.begin(), kEndings.end(), [&](const Ending& each) { return name.ends_with(each.text); });
+    const auto* ending = std::ranges::find_if(kEndings, [&](const Ending& each) { return name.ends_with(each.text); });
     if (!name.starts_with(kPeftPrefix) || ending == kEndings.end()) return problems_.add("unexpected: '" + name + "'");
     if (entry.tensor.shape.size() != 2 || !is_floating_point(entry.tensor.dtype)) {
       return problems_.add("unexpected: '" + name + "' is " + std::string(to_string(entry.tensor.dtype)) + " " +
@@ -201,7 +200,7 @@ class PeftReader {
       const auto& [name, module] = each;
       if (module.a != nullptr && module.b != nullptr) return false;
       const bool lacks_a = module.a == nullptr;
-      const auto* ending = std::find_if(kEndings.begin(), kEndings.end(), [&, &found = module](const Ending& one) {
+      const auto* ending = std::ranges::find_if(kEndings, [&, &found = module](const Ending& one) {
         return one.is_a == lacks_a && one.is_embedding == found.is_embedding;
       });
       problems_.add("missing: '" + std::string(kPeftPrefix) + name + ending->text + "'");
@@ -336,7 +335,7 @@ std::string PeftConfig::field_of(const std::string& pattern, const std::string& 
 }
 
 bool PeftConfig::targets(const std::string& module) const {
-  return std::any_of(targets_.begin(), targets_.end(), [&](const std::string& each) { return names(each, module); });
+  return std::ranges::any_of(targets_, [&](const std::string& each) { return names(each, module); });
 }
 
 std::int64_t PeftConfig::rank(const std::string& module) const {

@@ -186,7 +186,7 @@ std::optional<HostConnections> connect_hosts(const std::vector<HostSlots>& hosts
   }
   const auto is_settled = [](const auto& each) { return each->is_ready() || each->failure(); };
   const auto limit = std::chrono::steady_clock::now() + kConnectLimit;
-  while (!std::all_of(connections.begin(), connections.end(), is_settled)) {
+  while (!std::ranges::all_of(connections, is_settled)) {
     std::vector<pollfd> wanted{{signals.descriptor(), POLLIN, 0}};
     for (const auto& each : connections) each->add_wanted(wanted);
     ::poll(wanted.data(), wanted.size(), kTickMilliseconds);
@@ -267,7 +267,7 @@ void HostProcesses::send(const json& frame) {
 }
 
 bool HostProcesses::any_running() const {
-  return std::any_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.running > 0; });
+  return std::ranges::any_of(hosts_, [](const Host& host) { return host.running > 0; });
 }
 
 }  // namespace strata::host

@@ -4,14 +4,17 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 
+#include "cluster/cluster_file.hpp"
 #include "files/exit_codes.hpp"
 #include "files/file_io.hpp"
 #include "files/text_format.hpp"
-#include "launch/replan.hpp"
 #include "launch/restart_budget.hpp"
 #include "log/run_log.hpp"
+#include "plan/find_plans.hpp"
+#include "plan/plan_report.hpp"
 #include "setup/launched_process.hpp"
 #include "strata/tensor.hpp"
 #include "train/inspection.hpp"
@@ -57,6 +60,50 @@ std::vector<std::string> failures_of(const HostConnections& connections) {
     if (each->failure()) failures.push_back(*each->failure());
   }
   return failures;
+}
+
+/// The run's cluster with at least `devices`.
+Cluster cluster_of(const RunConfiguration& configuration, int devices) {
+  if (configuration.cluster.table == nullptr) {
+    throw ConfigurationError(
+        "--replan: the configuration has no [cluster]; accepted: a table [cluster], which describes the hosts");
+  }
+  Cluster cluster = read_cluster(*configuration.cluster.table, {});
+  if (devices <= cluster.devices()) return cluster;
+  const int each = cluster.groups.front().devices;
+  if (cluster.groups.size() == 1) {
+    cluster = read_cluster(*configuration.cluster.table, {.nodes = (devices + each - 1) / each});
+  }
+  return cluster;
+}
+
+/// The best plan for other machines than a run was made for.
+struct Replanned {
+  int ranks = 0;
+  /// Its configuration: replanned.toml in the run's output folder, which the hosts share.
+  std::string file;
+  /// The plan in words.
+  std::string plan;
+};
+
+/// Plans the run for `slots` devices of its cluster, or for fewer if no plan can use as many. If they are more than a
+/// cluster of equal nodes has, it gets more nodes. Batch, seed and data stay, so the run goes on from its checkpoints.
+/// \throws ConfigurationError if the run has no cluster. \throws RuntimeError if there is no plan.
+Replanned replan(const RunSetup& setup, int slots, PluginRegistry& registry) {
+  RunConfiguration configuration = setup.configuration;
+  configuration.run.resume = kResumeAuto;
+  const InspectionTarget target{.cluster = cluster_of(configuration, slots)};
+  for (int devices = slots;; devices = fewer_devices(devices)) {
+    const DevicePlans found = find_plans(configuration, target, {.devices = devices}, {}, registry);
+    if (!found.is_possible() && devices > 1) continue;
+    if (!found.works()) throw RuntimeError(describe_nearest_miss(*found.space, found.plans));
+    const PlanChoice& best = found.plans.front().choice;
+    const std::filesystem::path folder = configuration.run.output;
+    std::filesystem::create_directories(folder);
+    const std::filesystem::path file = std::filesystem::absolute(folder / "replanned.toml");
+    write_named_file(file.string(), to_toml(found.space->configuration(best)));
+    return {devices, file.string(), found.space->text(best)};
+  }
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +15,7 @@
 #include <string_view>
 
 #include "files/host_name.hpp"
+#include "files/text_format.hpp"
 #include "launch/child_process.hpp"
 #include "setup/launched_process.hpp"
 #include "strata/error.hpp"
@@ -26,14 +26,9 @@ namespace {
 constexpr const char* kAcceptedHosts = "HOST:SLOTS, as in node1:4, with at least one slot";
 constexpr int kMostSlots = 1 << 16;
 
-std::string without_space(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(" \t\r");
-  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
-
 /// A name that ssh does not take for an option, and that is one word.
 bool is_host_name(const std::string& name) {
-  return !name.empty() && name[0] != '-' && std::all_of(name.begin(), name.end(), [](char letter) {
+  return !name.empty() && name[0] != '-' && std::ranges::all_of(name, [](char letter) {
     return letter > ' ' && letter < '\x7f' && letter != ',' && letter != '\'' && letter != '"';
   });
 }
@@ -47,16 +42,14 @@ class HostReader {
     std::string count = end == std::string::npos ? "" : text.substr(end + 1);
     if (count.starts_with("slots=")) count.erase(0, 6);
     HostSlots host;
-    if (end != std::string::npos) host.name = without_space(text.substr(0, end));
+    if (end != std::string::npos) host.name = trimmed(text.substr(0, end));
     // Addresses of IPv6 contain colons: [fe80::1]:4.
     if (host.name.starts_with('[') && host.name.ends_with(']')) host.name = host.name.substr(1, host.name.size() - 2);
-    const auto [rest, error] = std::from_chars(count.data(), count.data() + count.size(), host.slots);
-    const bool is_number = error == std::errc() && rest == count.data() + count.size() && !count.empty();
-    if (!is_number || host.slots < 1 || host.slots > kMostSlots || !is_host_name(host.name)) {
+    host.slots = parse_number<int>(count).value_or(0);
+    if (host.slots < 1 || host.slots > kMostSlots || !is_host_name(host.name)) {
       throw ConfigurationError(place + ": found '" + text + "'; accepted: " + kAcceptedHosts);
     }
-    const bool is_known =
-        std::any_of(hosts_.begin(), hosts_.end(), [&](const HostSlots& each) { return each.name == host.name; });
+    const bool is_known = std::ranges::any_of(hosts_, [&](const HostSlots& each) { return each.name == host.name; });
     if (is_known) throw ConfigurationError(place + ": found the host '" + host.name + "' twice; accepted: once");
     hosts_.push_back(std::move(host));
   }
@@ -67,7 +60,7 @@ class HostReader {
     int number = 0;
     for (std::string line; std::getline(file, line);) {
       ++number;
-      const std::string text = without_space(line.substr(0, line.find('#')));
+      const std::string text = trimmed(line.substr(0, line.find('#')));
       if (!text.empty()) add(text, fmt::format("--hosts: {}:{}", path, number));
     }
     if (hosts_.empty()) throw ConfigurationError("--hosts: '" + path + "' names no host; accepted: " + kAcceptedHosts);
@@ -91,7 +84,7 @@ std::vector<HostSlots> read_hosts(const std::string& argument) {
     return reader.take();
   }
   std::istringstream list(argument + ",");
-  for (std::string each; std::getline(list, each, ',');) reader.add(without_space(each), "--hosts");
+  for (std::string each; std::getline(list, each, ',');) reader.add(trimmed(each), "--hosts");
   return reader.take();
 }
 
@@ -178,8 +171,8 @@ void add_own_variables(std::vector<ProcessRequest>& requests) {
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string_view entry = *each;
     const std::size_t equals = entry.find('=');
-    const bool is_needed = std::any_of(kBegins.begin(), kBegins.end(),
-                                       [&](const std::string_view begin) { return entry.starts_with(begin); });
+    const bool is_needed =
+        std::ranges::any_of(kBegins, [&](const std::string_view begin) { return entry.starts_with(begin); });
     if (!is_needed || equals == std::string_view::npos) continue;
     for (ProcessRequest& request : requests) {
       // Does not replace the variables of the ranks.
@@ -190,7 +183,7 @@ void add_own_variables(std::vector<ProcessRequest>& requests) {
 
 std::string meeting_address(const std::vector<HostSlots>& hosts, const std::vector<int>& counts,
                             const std::string& first, const std::string& given) {
-  const auto with_ranks = std::count_if(counts.begin(), counts.end(), [](int count) { return count > 0; });
+  const auto with_ranks = std::ranges::count_if(counts, [](int count) { return count > 0; });
   if (with_ranks == 1) return "127.0.0.1";
   const HostSlots& host = hosts.front();
   if (!given.empty() && host.name == first) return given;

@@ -85,8 +85,7 @@ std::string describe(const ProcessEnd& end) {
 
 void sort_by_cause(std::vector<ProcessEnd>& ends) {
   const auto place = [](const ProcessEnd& end) { return end.by_force ? 2 : end.signal != 0 ? 0 : 1; };
-  std::stable_sort(ends.begin(), ends.end(),
-                   [&](const ProcessEnd& a, const ProcessEnd& b) { return place(a) < place(b); });
+  std::ranges::stable_sort(ends, [&](const ProcessEnd& a, const ProcessEnd& b) { return place(a) < place(b); });
 }
 
 void EndDeadline::note_request() {
@@ -216,7 +215,7 @@ void RankProcesses::send(int signal) const {
 }
 
 bool RankProcesses::any_running() const {
-  return std::any_of(processes_.begin(), processes_.end(), [](const auto& process) { return process->running; });
+  return std::ranges::any_of(processes_, [](const auto& process) { return process->running; });
 }
 
 }  // namespace strata::host

@@ -84,7 +84,7 @@ void check_places(const LibraryFile& file, const Segments& segments) {
     end = each.p_vaddr + each.p_memsz;
   }
   const auto is_loaded = [&](const Elf64_Phdr& part) {
-    return std::any_of(segments.begin(), segments.end(), [&](const Elf64_Phdr& each) {
+    return std::ranges::any_of(segments, [&](const Elf64_Phdr& each) {
       return each.p_type == PT_LOAD && part.p_vaddr >= each.p_vaddr &&
              fits(part.p_vaddr - each.p_vaddr, part.p_filesz, each.p_filesz);
     });
@@ -185,7 +185,7 @@ class DynamicSegment {
   }
 
   [[nodiscard]] bool is_written(std::uint64_t address) const {
-    return std::any_of(segments_.begin(), segments_.end(), [&](const Elf64_Phdr& each) {
+    return std::ranges::any_of(segments_, [&](const Elf64_Phdr& each) {
       return each.p_type == PT_LOAD && (each.p_flags & PF_W) != 0 && address >= each.p_vaddr &&
              fits(address - each.p_vaddr, 8, each.p_memsz);
     });
@@ -193,8 +193,8 @@ class DynamicSegment {
 
   void read() {
     const auto is_dynamic = [](const Elf64_Phdr& each) { return each.p_type == PT_DYNAMIC; };
-    const auto dynamic = std::find_if(segments_.begin(), segments_.end(), is_dynamic);
-    if (std::count_if(segments_.begin(), segments_.end(), is_dynamic) != 1) {
+    const auto dynamic = std::ranges::find_if(segments_, is_dynamic);
+    if (std::ranges::count_if(segments_, is_dynamic) != 1) {
       refuse_damaged("it has none or several dynamic segments");
     }
     if (offset_of(dynamic->p_vaddr, dynamic->p_filesz, "dynamic segment") != dynamic->p_offset) {
@@ -221,7 +221,7 @@ class DynamicSegment {
       refuse_damaged(fmt::format("its {} has an address or a size, but not both", table.name));
     }
     if (!is_there) return;
-    const auto section = std::find_if(sections_.begin(), sections_.end(), [&](const Elf64_Shdr& each) {
+    const auto section = std::ranges::find_if(sections_, [&](const Elf64_Shdr& each) {
       if (each.sh_type != table.section || each.sh_addr != values_[table.tag]) return false;
       // Some linkers count the second table of relocations in the first.
       return !has_size || each.sh_size == values_[table.size_tag] ||
@@ -258,7 +258,7 @@ class DynamicSegment {
     char last = '\0';
     if (size > 0) file_.read(offset_of(values_[DT_STRTAB], size, "string table") + size - 1, &last, 1);
     if (size == 0 || last != '\0') refuse_damaged("its string table has no end");
-    if (std::any_of(names_.begin(), names_.end(), [&](std::uint64_t name) { return name >= size; })) {
+    if (std::ranges::any_of(names_, [&](std::uint64_t name) { return name >= size; })) {
       refuse_damaged("the name of a library is not in its string table");
     }
   }

@@ -46,7 +46,6 @@ HookWatch::~HookWatch() {
     is_ending_ = true;
   }
   changed_.notify_all();
-  thread_.join();
 }
 
 void HookWatch::set_limit(double seconds) {

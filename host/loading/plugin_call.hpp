@@ -210,7 +210,7 @@ class HookWatch {
   bool is_ending_ = false;
   /// By RunningHook::thread.
   std::map<std::size_t, Seen> seen_;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 /// \file

@@ -25,7 +25,7 @@ std::string field_text(const char (&field)[N], const char* what) {
 }
 
 bool is_name(const std::string& name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char letter) {
+  return !name.empty() && std::ranges::all_of(name, [](char letter) {
     return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '_' || letter == '-';
   });
 }
@@ -41,7 +41,7 @@ PluginRecord read_record(const LibraryFile& file) {
   if (!found) throw PluginFileError(std::string("it is no plugin: it has no section ") + kPluginSection);
   const std::vector<std::uint8_t>& bytes = *found;
   PluginRecord record{};
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::uint8_t*>(&record));
+  std::ranges::copy(bytes, reinterpret_cast<std::uint8_t*>(&record));
   const std::string_view magic(record.magic, sizeof(record.magic));
   if (!magic.starts_with(kPluginMagic) || magic.find_first_not_of('\0', kPluginMagic.size()) != magic.npos) {
     throw PluginFileError(std::string("it is no plugin: its section ") + kPluginSection +

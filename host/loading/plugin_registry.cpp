@@ -64,7 +64,7 @@ void PluginRegistry::scan(const path& folder) {
     if (entry->path().extension() == ".so") found.push_back(entry->path());
   }
   if (found.empty()) return;
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   for (const path& candidate : found) {
     PluginFile file = inspect_plugin_file(candidate);
     if (file.refusal.empty()) {

@@ -26,7 +26,7 @@ class PlaceList {
     const path absolute = std::filesystem::absolute(place);
     std::error_code error;
     const path resolved = std::filesystem::weakly_canonical(absolute, error);
-    if (std::find(resolved_.begin(), resolved_.end(), resolved) != resolved_.end()) return;
+    if (std::ranges::find(resolved_, resolved) != resolved_.end()) return;
     resolved_.push_back(resolved);
     // "a/link/.." is not "a" if the link leads elsewhere.
     const path plain = absolute.lexically_normal();

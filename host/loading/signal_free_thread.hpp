@@ -11,7 +11,7 @@ namespace strata::host {
 /// A thread that gets no signals. One that it got would not wake the thread that waits for it, such as the launcher's
 /// for the end of a rank.
 template <class Body>
-std::thread signal_free_thread(Body body) {
+std::jthread signal_free_thread(Body body) {
   // A thread begins with the mask of its creator.
   struct Blocked {
     Blocked() {
@@ -25,7 +25,7 @@ std::thread signal_free_thread(Body body) {
     sigset_t previous;
   };
   const Blocked blocked;
-  return std::thread(std::move(body));
+  return std::jthread(std::move(body));
 }
 
 }  // namespace strata::host

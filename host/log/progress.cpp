@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "files/phase_times.hpp"
 #include "files/text_format.hpp"
 
 namespace strata::host {

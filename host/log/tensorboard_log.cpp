@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <boost/crc.hpp>
-#include <charconv>
 #include <cstddef>
 #include <string_view>
 #include <system_error>
@@ -24,11 +23,8 @@ constexpr std::string_view kNameEnd = ".strata";
 std::optional<std::int64_t> number_of(const fs::path& file) {
   const std::string name = file.filename().string();
   if (!name.starts_with(kNameBegin) || !name.ends_with(kNameEnd)) return std::nullopt;
-  std::int64_t number = 0;
-  const char* const end = name.data() + name.size() - kNameEnd.size();
-  const auto [parsed, error] = std::from_chars(name.data() + kNameBegin.size(), end, number);
-  if (error != std::errc() || parsed != end) return std::nullopt;
-  return number;
+  return parse_number<std::int64_t>(
+      std::string_view(name).substr(kNameBegin.size(), name.size() - kNameBegin.size() - kNameEnd.size()));
 }
 
 /// The event files in `folder` with their numbers.
@@ -116,12 +112,11 @@ void TensorBoardLog::step(const StepRecord& record) {
 void TensorBoardLog::ranks(const RankTimes& times) {
   std::vector<double> own;
   for (std::size_t rank = 0; rank < times.seconds.size(); ++rank) own.push_back(times.own_seconds(rank));
-  const auto slowest = std::max_element(own.begin(), own.end());
-  write(times.step,
-        {{"ranks/slowest_own_seconds", *slowest},
-         {"ranks/slowest_rank", static_cast<double>(slowest - own.begin())},
-         {"ranks/median_own_seconds", median_of(own)},
-         {"ranks/longest_wait_seconds", *std::max_element(times.wait_seconds.begin(), times.wait_seconds.end())}});
+  const auto slowest = std::ranges::max_element(own);
+  write(times.step, {{"ranks/slowest_own_seconds", *slowest},
+                     {"ranks/slowest_rank", static_cast<double>(slowest - own.begin())},
+                     {"ranks/median_own_seconds", median_of(own)},
+                     {"ranks/longest_wait_seconds", *std::ranges::max_element(times.wait_seconds)}});
 }
 
 void TensorBoardLog::health(const HealthRecord& record) {

@@ -23,8 +23,7 @@ ordered_json to_json(const std::vector<OffloadBytes>& bytes) {
 }
 
 bool offloads(const TrainingSummary& summary) {
-  return std::any_of(summary.planned_offload.begin(), summary.planned_offload.end(),
-                     [](const OffloadBytes& each) { return each != OffloadBytes{}; });
+  return std::ranges::any_of(summary.planned_offload, [](const OffloadBytes& each) { return each != OffloadBytes{}; });
 }
 
 /// True if the line of a log stays when the run continues after `step`, having gone back `rewinds` times. Lines that

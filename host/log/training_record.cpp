@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <limits>
 #include <sstream>
 
 #include "files/text_format.hpp"
@@ -13,16 +11,6 @@ namespace {
 
 /// First steps, in which caches, memory pages and clocks are not yet warmed up.
 constexpr std::uint64_t kWarmupSteps = 3;
-
-std::int64_t status_bytes(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    std::int64_t kibibytes = 0;
-    if (word == key && status >> kibibytes) return kibibytes * 1024;
-    status.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return 0;
-}
 
 double median_of_others(const RankTimes& times, std::size_t rank) {
   std::vector<double> others;
@@ -37,7 +25,7 @@ std::string milliseconds(double seconds) { return format_line(seconds < 0.1 ? "%
 }  // namespace
 
 double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const std::size_t middle = values.size() / 2;
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
@@ -75,10 +63,6 @@ void SteadyMedian::add(double value) {
 
 double SteadyMedian::value() const { return values_.empty() ? 0 : median(values_); }
 
-std::int64_t resident_bytes() { return status_bytes("VmRSS:"); }
-
-std::int64_t peak_resident_bytes() { return status_bytes("VmHWM:"); }
-
 std::string describe(StopReason reason) {
   switch (reason) {
     case StopReason::none:
@@ -102,7 +86,7 @@ std::string describe(StopReason reason) {
 }
 
 void RankTimeValues::set(int rank, double seconds, double wait_seconds, double data_wait_seconds) {
-  std::fill(values_.begin(), values_.end(), 0);
+  std::ranges::fill(values_, 0);
   const auto at = values_.begin() + static_cast<std::ptrdiff_t>(kTimes) * rank;
   at[0] = seconds;
   at[1] = wait_seconds;

@@ -188,10 +188,6 @@ class SteadyMedian {
   std::uint64_t stride_ = 1;
 };
 
-/// Resident bytes of this process, now and at most so far. 0 if the system does not report them.
-[[nodiscard]] std::int64_t resident_bytes();
-[[nodiscard]] std::int64_t peak_resident_bytes();
-
 /// How long each rank took for a step, in seconds, by rank. The meanings are those of StepRecord.
 struct RankTimes {
   /// Completed steps, including this one.

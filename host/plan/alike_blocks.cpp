@@ -77,11 +77,10 @@ class BlockShapes {
 
   /// True if nothing but the next block reads values of the block.
   [[nodiscard]] bool is_read_by_next_only(int block) const {
-    return std::all_of(graph_.nodes().begin(), graph_.nodes().end(), [&](const Node& node) {
+    return std::ranges::all_of(graph_.nodes(), [&](const Node& node) {
       const auto found = readers_of_node_.find(node.id);
       if (node.block != block || found == readers_of_node_.end()) return true;
-      return std::all_of(found->second.begin(), found->second.end(),
-                         [&](int reader) { return reader == block || reader == block + 1; });
+      return std::ranges::all_of(found->second, [&](int reader) { return reader == block || reader == block + 1; });
     });
   }
 

@@ -54,10 +54,7 @@ double stored_bytes(const Program& program) {
   for (const StoredParameter& parameter : program.parameters) {
     if (parameter.value >= 0) stored.insert(program.root(parameter.value));
     const double elements = local_elements(program, parameter);
-    double pieces = 1;
-    if (parameter.sharding) {
-      for (const Axis& axis : parameter.sharding->axes) pieces *= program.mesh.size(axis);
-    }
+    const double pieces = parameter.sharding ? program.mesh.size(parameter.sharding->axes) : 1;
     const auto add = [&](BufferId id, double count) {
       const Buffer& root = program.buffer(program.root(id));
       if (root.place != MemoryPlace::device) return;

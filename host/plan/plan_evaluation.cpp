@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/graph/build_graph.hpp"
 #include "compiler/optimizer_groups.hpp"
 #include "simulate/described_device.hpp"
 #include "simulate/short_step.hpp"
@@ -41,7 +42,7 @@ class ShortStages {
   }
   /// Blocks that the model lacks if each chunk lacks `each`.
   [[nodiscard]] int left_out(int each) const {
-    return each * static_cast<int>(std::count_if(counts_.begin(), counts_.end(), [](int count) { return count > 0; }));
+    return each * static_cast<int>(std::ranges::count_if(counts_, [](int count) { return count > 0; }));
   }
   /// The placement of a model whose chunks lack `each`.
   [[nodiscard]] Stages without(int each) const {
@@ -70,8 +71,8 @@ class ShortStages {
 /// True if every micro-batch reduces gradients to pieces: those of a block travel while the next one computes its own.
 bool reduces_block_by_block(const CompileRequest& request, const Graph& graph) {
   const ParameterDescriptions describe(graph, *request.registry);
-  return std::any_of(request.strategies.begin(), request.strategies.end(), [&](const NamedStrategy& each) {
-    return std::any_of(graph.parameters.begin(), graph.parameters.end(), [&](const Parameter& parameter) {
+  return std::ranges::any_of(request.strategies, [&](const NamedStrategy& each) {
+    return std::ranges::any_of(graph.parameters, [&](const Parameter& parameter) {
       const std::optional<ParameterStorage> storage = each.strategy->storage(describe(parameter));
       return storage && storage->sharding >= Sharding::gradients;
     });
@@ -79,6 +80,12 @@ bool reduces_block_by_block(const CompileRequest& request, const Graph& graph) {
 }
 
 }  // namespace
+
+std::shared_ptr<const BuiltModel> build_model(const CompileRequest& request, std::int64_t samples) {
+  Graph graph = build_model_graph(request, request.mode, samples);
+  const AlikeBlocks alike = find_alike_blocks(graph, *request.registry, make_stack(request.strategies).rules);
+  return std::make_shared<BuiltModel>(BuiltModel{std::move(graph), alike});
+}
 
 std::shared_ptr<const BuiltModel> PlanEvaluator::built_model(const CompileRequest& request) const {
   const std::int64_t samples = request.micro_batch * make_stack(request.strategies).replicas;

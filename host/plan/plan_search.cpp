@@ -72,7 +72,7 @@ class Search {
     std::vector<EvaluatedPlan> open;
     for (auto& [choice, plan] : known_) open.push_back(std::move(plan));
     const auto is_better = [&](const auto& a, const auto& b) { return key(a) < key(b); };
-    std::sort(open.begin(), open.end(), is_better);
+    std::ranges::sort(open, is_better);
     std::vector<EvaluatedPlan> settled;
     const std::size_t most = std::min(kMostEvaluations * settings_.finalists, open.size());
     while (settled.size() < most) {
@@ -87,10 +87,10 @@ class Search {
       if (next.empty()) break;
       open.erase(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(next.size()));
       for (EvaluatedPlan& each : in_parallel(next, evaluate_.evaluate)) settled.push_back(std::move(each));
-      std::sort(settled.begin(), settled.end(), is_better);
+      std::ranges::sort(settled, is_better);
     }
     balance(settled);
-    std::sort(settled.begin(), settled.end(), is_better);
+    std::ranges::sort(settled, is_better);
     std::move(open.begin(), open.end(), std::back_inserter(settled));
     return settled;
   }
@@ -113,9 +113,9 @@ class Search {
   /// Estimates those of `choices` that are not known, but for those that their bounds exclude.
   void estimate(const std::vector<PlanChoice>& choices) {
     std::vector<PlanChoice> missing;
-    std::copy_if(choices.begin(), choices.end(), std::back_inserter(missing),
-                 [&](const PlanChoice& each) { return !known_.contains(each); });
-    std::sort(missing.begin(), missing.end());
+    std::ranges::copy_if(choices, std::back_inserter(missing),
+                         [&](const PlanChoice& each) { return !known_.contains(each); });
+    std::ranges::sort(missing);
     missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
     std::vector<EvaluatedPlan> open = bounded(missing);
     for (std::size_t begin = 0; begin < open.size(); begin += kTrialsAtOnce) {
@@ -150,7 +150,7 @@ class Search {
     const std::size_t done = done_;
     std::vector<EvaluatedPlan> plans = in_parallel(choices, bound);
     done_ = done;
-    std::sort(plans.begin(), plans.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    std::ranges::sort(plans, [&](const auto& a, const auto& b) { return key(a) < key(b); });
     return plans;
   }
 
@@ -212,7 +212,7 @@ class Search {
     for (std::size_t i = 0; i < best.size(); ++i) {
       if (key(fast[i]) < key(best[i])) best[i] = fast[i];
     }
-    std::sort(best.begin(), best.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    std::ranges::sort(best, [&](const auto& a, const auto& b) { return key(a) < key(b); });
     best.resize(std::min(best.size(), settings_.beam));
     has_structures_ = true;
     return best;
@@ -230,8 +230,7 @@ class Search {
 
   /// Removes choices that are much worse than the best. If none fits, all stay.
   void give_up_slow(std::vector<PlanChoice>& choices) const {
-    const auto best =
-        std::min_element(choices.begin(), choices.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    const auto best = std::ranges::min_element(choices, [&](const auto& a, const auto& b) { return key(a) < key(b); });
     if (best == choices.end() || !known_.at(*best).works()) return;
     const double most = settings_.margin * std::get<double>(key(*best));
     std::erase_if(choices, [&](const PlanChoice& choice) {

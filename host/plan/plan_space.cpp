@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "files/text_format.hpp"
+#include "compiler/graph/batch_statistic.hpp"
 #include "huggingface/initial_values.hpp"
 #include "loading/plugin_call.hpp"
 #include "simulate/stage_boundaries.hpp"
@@ -38,37 +38,16 @@ std::string sizes_of(const std::vector<PlanPart>& parts) {
   return join(words, ", ");
 }
 
-/// The nodes that the losses depend on.
-std::vector<bool> nodes_of_losses(const Graph& graph) {
-  std::vector<bool> counts(graph.nodes().size());
-  const auto mark = [&](const Value& value) { counts[static_cast<std::size_t>(value.node)] = true; };
-  for (const Sink& sink : graph.sinks) {
-    if (sink.kind == Sink::Kind::loss) mark(sink.value);
-  }
-  for (std::size_t i = counts.size(); i-- > 0;) {
-    if (!counts[i]) continue;
-    for (const Value& operand : graph.nodes()[i].operands) mark(operand);
-  }
-  return counts;
-}
-
 /// True if results depend on the samples that a micro-batch has on all replicas: the model has a batch norm, or a loss
 /// depends on a value of all samples, such as a mean over them.
-bool has_batch_statistics(const Graph& graph) {
-  const bool has_norm = std::any_of(graph.parameters.begin(), graph.parameters.end(), [](const Parameter& each) {
+bool has_batch_statistics(Graph graph) {
+  const bool has_norm = std::ranges::any_of(graph.parameters, [](const Parameter& each) {
     return each.role == ParameterRole::running_average && each.sign_step == 0;
   });
   if (has_norm) return true;
-  const auto has_batch = [&](const Value& value) { return find_dim(graph.type(value).dims, "batch") >= 0; };
-  const std::vector<bool> counts = nodes_of_losses(graph);
-  std::set<int> joining;  // nodes that make a value without a batch from values of samples
-  for (const Node& node : graph.nodes()) {
-    if (!counts[static_cast<std::size_t>(node.id)]) continue;
-    const auto is_joined = [&](const Value& operand) { return joining.contains(operand.node) && !has_batch(operand); };
-    if (std::any_of(node.operands.begin(), node.operands.end(), is_joined)) return true;
-    if (std::any_of(node.operands.begin(), node.operands.end(), has_batch)) joining.insert(node.id);
-  }
-  return false;
+  std::erase_if(graph.sinks, [](const Sink& sink) { return sink.kind != Sink::Kind::loss; });
+  graph.remove_dead_nodes();
+  return find_batch_statistic(graph) != nullptr;
 }
 
 }  // namespace
@@ -178,7 +157,7 @@ bool PlanSpace::meets(const PlanPart& part, const Fixed& fixed) {
 }
 
 std::vector<PlanPart> PlanSpace::ask(const Proposer& proposer, const PlanningContext& context) const {
-  if (std::find(never_.begin(), never_.end(), proposer.plugin) != never_.end()) return {};
+  if (std::ranges::find(never_, proposer.plugin) != never_.end()) return {};
   std::vector<PlanPart> parts;
   for (PlanProposal& proposal :
        call_plugin(proposer.origin, "proposals", [&] { return proposer.factory->proposals(context); })) {
@@ -244,7 +223,7 @@ std::vector<PlanPart> PlanSpace::parts(PlanPurpose purpose, const PlanChoice& ch
 }
 
 bool PlanSpace::is_required(PlanPurpose purpose) const {
-  return std::any_of(fixed_.begin(), fixed_.end(), [&](const Fixed& fixed) { return fixed.purpose == purpose; });
+  return std::ranges::any_of(fixed_, [&](const Fixed& fixed) { return fixed.purpose == purpose; });
 }
 
 const PlanPart* PlanSpace::part(PlanPurpose purpose, const PlanChoice& choice) const {
@@ -321,7 +300,7 @@ std::vector<PlanPurpose> PlanSpace::order(const PlanChoice& choice) {
 
 int PlanSpace::table(const PlanChoice& choice, PlanPurpose purpose) {
   const std::vector<PlanPurpose> purposes = order(choice);
-  const auto found = std::find(purposes.begin(), purposes.end(), purpose);
+  const auto found = std::ranges::find(purposes, purpose);
   return found == purposes.end() ? -1 : static_cast<int>(found - purposes.begin());
 }
 

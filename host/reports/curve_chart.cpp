@@ -68,7 +68,7 @@ std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, const Val
     const auto end =
         std::find_if(begin, points.end(), [&](const CurvePoint& each) { return column(each) != column(*begin); });
     std::array of_column = {begin, std::min_element(begin, end, below), std::max_element(begin, end, below), end - 1};
-    std::sort(of_column.begin(), of_column.end());
+    std::ranges::sort(of_column);
     const auto last = std::unique(of_column.begin(), of_column.end());
     for (auto each = of_column.begin(); each != last; ++each) kept.push_back(**each);
     begin = end;
@@ -117,7 +117,7 @@ class CurveChart {
   }
 
   [[nodiscard]] bool has_dots() const {
-    return std::any_of(curves_.begin(), curves_.end(), [](const ShownCurve& each) { return !each.dots.empty(); });
+    return std::ranges::any_of(curves_, [](const ShownCurve& each) { return !each.dots.empty(); });
   }
 
   [[nodiscard]] std::string legend_text(std::size_t entry) const {

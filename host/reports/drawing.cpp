@@ -14,7 +14,7 @@ namespace {
 bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
 
 std::size_t letters_of(std::string_view text) {
-  return text.size() - static_cast<std::size_t>(std::count_if(text.begin(), text.end(), continues));
+  return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, continues));
 }
 
 /// Where the character of this number begins, in bytes.

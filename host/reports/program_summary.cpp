@@ -141,8 +141,8 @@ double model_flops(const Graph& graph, const OpRegistry& registry) {
   const std::set<int> trained = trained_nodes(graph);
   double flops = 0;
   for_each_product(graph, registry, [&](const std::vector<Value>& of_node, double forward) {
-    const auto gradients = std::count_if(of_node.begin(), of_node.end(),
-                                         [&](const Value& factor) { return trained.contains(factor.node); });
+    const auto gradients =
+        std::ranges::count_if(of_node, [&](const Value& factor) { return trained.contains(factor.node); });
     flops += forward * static_cast<double>(1 + std::min<std::ptrdiff_t>(gradients, 2));
   });
   return flops;
@@ -153,8 +153,8 @@ DType product_type(const Graph& graph, const OpRegistry& registry) {
   for_each_product(graph, registry, [&](const std::vector<Value>& of_node, double forward) {
     flops[graph.type(of_node.front()).dtype] += forward;
   });
-  const auto most = std::max_element(flops.begin(), flops.end(),
-                                     [](const auto& one, const auto& other) { return one.second < other.second; });
+  const auto most =
+      std::ranges::max_element(flops, [](const auto& one, const auto& other) { return one.second < other.second; });
   return most == flops.end() ? DType::f32 : most->first;
 }
 

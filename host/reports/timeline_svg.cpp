@@ -65,9 +65,7 @@ constexpr const char* kTimelineDarkStyle = R"(    .lane { fill: #282b31 }
     .message { stroke: #d9a3e8 }
 )";
 
-const PhaseStyle& style_of(Phase phase) {
-  return *std::find_if(kStyles.begin(), kStyles.end(), [&](const PhaseStyle& style) { return style.phase == phase; });
-}
+const PhaseStyle& style_of(Phase phase) { return *std::ranges::find(kStyles, phase, &PhaseStyle::phase); }
 
 /// `strength`: 0 gives the first colour, 1 the last.
 std::string colour_text(const PhaseStyle& style, double strength) {
@@ -136,9 +134,8 @@ class Drawing {
   /// Whether an event of any stage has the property.
   template <class Property>
   [[nodiscard]] bool any_event(const Property& property) const {
-    return std::any_of(timeline_.stages.begin(), timeline_.stages.end(), [&](const StageTimeline& stage) {
-      return std::any_of(stage.events.begin(), stage.events.end(), property);
-    });
+    return std::ranges::any_of(timeline_.stages,
+                               [&](const StageTimeline& stage) { return std::ranges::any_of(stage.events, property); });
   }
 
   [[nodiscard]] bool has_several_chunks() const {
@@ -265,7 +262,7 @@ class Drawing {
   void boxes(std::size_t stage) {
     const std::vector<int> chunks = chunks_of(stage);
     for (const TimelineEvent& event : timeline_.stages[stage].events) {
-      const auto index = std::find(chunks.begin(), chunks.end(), event.task.chunk) - chunks.begin();
+      const auto index = std::ranges::find(chunks, event.task.chunk) - chunks.begin();
       const double strength =
           chunks.size() == 1 ? 0 : static_cast<double>(index) / static_cast<double>(chunks.size() - 1);
       box(y_of(stage), event, strength);

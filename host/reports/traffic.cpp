@@ -42,7 +42,7 @@ void add_rank(TrafficMatrix& matrix, const Mesh& mesh, int rank, const TrafficKe
   std::vector<double>& row = matrix.bytes[static_cast<std::size_t>(rank / matrix.ranks_per_row)];
   const auto send = [&](int to, double share) { row[static_cast<std::size_t>(to / matrix.ranks_per_row)] += share; };
   if (with.peer) return send(ranks.front(), bytes);
-  const auto self = std::find(ranks.begin(), ranks.end(), rank);
+  const auto self = std::ranges::find(ranks, rank);
   if (!is_direct) return send(self + 1 == ranks.end() ? ranks.front() : *(self + 1), bytes);
   for (const int each : ranks) {
     if (each != rank) send(each, bytes / static_cast<double>(ranks.size() - 1));
@@ -103,7 +103,7 @@ std::string traffic_chart(const TrafficMatrix& matrix) {
   const std::size_t count = matrix.bytes.size();
   const double cell = kMatrixSize / static_cast<double>(std::max<std::size_t>(count, 1));
   double most = 0;
-  for (const auto& row : matrix.bytes) most = std::max(most, *std::max_element(row.begin(), row.end()));
+  for (const auto& row : matrix.bytes) most = std::max(most, *std::ranges::max_element(row));
   picture.text(
       kMatrixLeft, 20, "ink",
       "from the rank of the row to that of the column; the darkest cell has " + short_bytes(std::llround(most)));

@@ -1,6 +1,5 @@
 #include "runtime/executor.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "runtime/element.hpp"

@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 4> kStateNames = {"issued", "enqueued", "
 
 template <class Value, std::size_t N>
 std::optional<Value> value_named(const std::array<std::string_view, N>& names, std::string_view name) {
-  const auto found = std::find(names.begin(), names.end(), name);
+  const auto found = std::ranges::find(names, name);
   if (found == names.end()) return std::nullopt;
   return static_cast<Value>(found - names.begin());
 }
@@ -86,8 +86,7 @@ std::optional<CommunicationState> communication_state_named(std::string_view nam
 }
 
 const RecordedCommunication* FlightRecord::find(std::uint64_t number) const {
-  const auto found = std::find_if(communications.begin(), communications.end(),
-                                  [&](const RecordedCommunication& each) { return each.number == number; });
+  const auto found = std::ranges::find(communications, number, &RecordedCommunication::number);
   return found == communications.end() ? nullptr : &*found;
 }
 
@@ -95,14 +94,12 @@ const RecordedCommunication* FlightRecord::obstacle() const {
   if (awaited) return find(*awaited);
   if (instruction) return nullptr;
   // On a device with streams, ranks wait for the device.
-  const auto found = std::find_if(communications.begin(), communications.end(), [](const RecordedCommunication& each) {
-    return each.state == CommunicationState::enqueued;
-  });
+  const auto found = std::ranges::find(communications, CommunicationState::enqueued, &RecordedCommunication::state);
   return found == communications.end() ? nullptr : &*found;
 }
 
 std::string describe_ranks(const std::vector<int>& ranks) {
-  if (!std::is_sorted(ranks.begin(), ranks.end())) {
+  if (!std::ranges::is_sorted(ranks)) {
     std::vector<std::string> all;
     for (const int rank : ranks) all.push_back(std::to_string(rank));
     return join(all, ", ");

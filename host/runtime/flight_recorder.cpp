@@ -57,8 +57,7 @@ void FlightRecorder::add_group(int number, const std::vector<int>& ranks) {
   const auto at = static_cast<std::size_t>(number);
   if (groups_.size() <= at) groups_.resize(at + 1);
   if (groups_[at].ranks == ranks) return;
-  const auto same =
-      std::count_if(groups_.begin(), groups_.end(), [&](const Group& each) { return each.ranks == ranks; });
+  const auto same = std::ranges::count(groups_, ranks, &Group::ranks);
   groups_[at] = {ranks, static_cast<int>(same), 0};
 }
 
@@ -232,11 +231,11 @@ FlightRecorders::FlightRecorders(const World& world) {
   for (const int rank : world.local_ranks()) {
     all_.emplace_back(rank, std::make_unique<FlightRecorder>(rank, world.rank_count()));
   }
-  std::sort(all_.begin(), all_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::sort(all_, [](const auto& a, const auto& b) { return a.first < b.first; });
 }
 
 FlightRecorder& FlightRecorders::of(int rank) const {
-  const auto found = std::find_if(all_.begin(), all_.end(), [&](const auto& each) { return each.first == rank; });
+  const auto found = std::ranges::find_if(all_, [&](const auto& each) { return each.first == rank; });
   if (found == all_.end()) throw VerificationError("rank " + std::to_string(rank) + " has no recorder");
   return *found->second;
 }

@@ -115,7 +115,7 @@ std::vector<std::byte> initial_values(const StoredParameter& parameter, const Sh
   std::vector<std::byte> values(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
   StartingValues start({parameter.name, global_shape(parameter), parameter.initialization}, seed);
   const bool through_f32 = size_of(dtype) < sizeof(float);
-  shard.for_each_run([&](std::int64_t local, std::int64_t global, std::int64_t length) {
+  for_each_run(shard.part(), [&](std::int64_t local, std::int64_t global, std::int64_t length) {
     for (std::int64_t i = 0; i < length; ++i) {
       const double value = start(global + i);
       store_element(dtype, values.data(), local + i, through_f32 ? static_cast<float>(value) : value);
@@ -132,10 +132,10 @@ std::vector<std::byte> derived_values(const StoredParameter& parameter, std::spa
   if (static_cast<std::int64_t>(whole.size()) != elements) {
     fail(parameter.name, "derives " + std::to_string(whole.size()) + " values of " + std::to_string(elements));
   }
-  const auto bad = std::find_if_not(whole.begin(), whole.end(), [](float value) { return std::isfinite(value); });
+  const auto bad = std::ranges::find_if_not(whole, [](float value) { return std::isfinite(value); });
   if (bad != whole.end()) fail(parameter.name, "derives " + std::to_string(*bad));
   std::vector<std::byte> values(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
-  shard.for_each_run([&](std::int64_t local, std::int64_t global, std::int64_t length) {
+  for_each_run(shard.part(), [&](std::int64_t local, std::int64_t global, std::int64_t length) {
     for (std::int64_t i = 0; i < length; ++i) {
       // Replicas along unsynchronized axes, whose tensors follow one another, begin alike.
       store_element(dtype, values.data(), local + i, whole[static_cast<std::size_t>((global + i) % elements)]);

@@ -1,7 +1,6 @@
 #include "runtime/launcher.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace strata::host {
 namespace {
@@ -72,8 +71,8 @@ void Launcher::copy_input(const PreparedInstruction& prepared, int micro_batch) 
 void Launcher::compute(const PreparedInstruction& prepared, int micro_batch, const StepContext& context) {
   const Instruction& instruction = *prepared.instruction;
   const auto find = [&](BufferId buffer) { return memory(buffer, micro_batch); };
-  std::transform(instruction.inputs.begin(), instruction.inputs.end(), operands_.begin(), find);
-  std::transform(instruction.outputs.begin(), instruction.outputs.end(), results_.begin(), find);
+  std::ranges::transform(instruction.inputs, operands_.begin(), find);
+  std::ranges::transform(instruction.outputs, results_.begin(), find);
   KernelArguments arguments{std::span(operands_.data(), instruction.inputs.size()),
                             std::span(results_.data(), instruction.outputs.size()), nullptr, context};
   if (instruction.workspace() >= 0) arguments.workspace = find(instruction.workspace());

@@ -1,13 +1,10 @@
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "compiler/memory/memory_plan.hpp"
 #include "compiler/program/buffer_ranges.hpp"
 #include "runtime/executor.hpp"
-#include "runtime/offload_memory.hpp"
 #include "runtime/prepared_program.hpp"
 #include "runtime/requests_in_flight.hpp"
 #include "runtime/transfer_engine.hpp"

@@ -92,12 +92,11 @@ class Preparation {
   void prepare(PreparedInstruction& prepared, const Collective& collective) {
     prepared.group = groups_.at(counterparts_of(program_, *prepared.instruction));
     plan_.collectives.insert({prepared.group, collective.kind});
-    prepared.group_size = program_.group_size(collective);
-    prepared.traffic = &prepared_.traffic[traffic_key(*prepared.instruction)];
+    count(prepared);
   }
 
   void prepare(PreparedInstruction& prepared, const Send& send) {
-    prepared.traffic = &prepared_.traffic[traffic_key(*prepared.instruction)];
+    count(prepared);
     prepared.peer = peer(*prepared.instruction);
     plan_.sends_to.insert({prepared.peer, send.channel});
   }
@@ -108,6 +107,11 @@ class Preparation {
   }
 
   static void prepare(PreparedInstruction& /*prepared*/, const Transfer& /*transfer*/) {}
+
+  void count(PreparedInstruction& prepared) {
+    prepared.traffic = &prepared_.traffic[traffic_key(*prepared.instruction)];
+    prepared.bytes_sent = bytes_sent(program_, *prepared.instruction);
+  }
 
   [[nodiscard]] int peer(const Instruction& instruction) const {
     return ranks_of(counterparts_of(program_, instruction), program_.mesh, context_.rank).front();
@@ -137,19 +141,10 @@ RowCopy reversed(const RowCopy& copy) {
 
 PreparedProgram prepare(const RankContext& context) { return Preparation(context).run(); }
 
-void count_traffic(const Program& program, const PreparedInstruction& prepared) {
+void count_traffic(const PreparedInstruction& prepared) {
   if (prepared.traffic == nullptr) return;
-  const Instruction& instruction = *prepared.instruction;
-  double bytes = static_cast<double>(program.buffer(instruction.inputs.at(0)).bytes());
-  if (const auto* collective = instruction.as<Collective>()) {
-    const int ranks = prepared.group_size;
-    // Ring counts refer to the larger of input and output. For an all_gather that is the output.
-    if (collective->kind == CollectiveKind::all_gather) bytes *= ranks;
-    if (collective->kind == CollectiveKind::all_reduce) bytes *= 2;
-    bytes = bytes * (ranks - 1) / ranks;
-  }
   ++prepared.traffic->calls;
-  prepared.traffic->bytes_sent += bytes;
+  prepared.traffic->bytes_sent += prepared.bytes_sent;
 }
 
 std::vector<RowCopy> plan_copy(const Copy& description, DType dtype, int count, int index) {

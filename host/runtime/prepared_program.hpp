@@ -45,11 +45,11 @@ struct PreparedInstruction {
   std::vector<RowCopy> copies;
   /// For a Collective.
   int group = -1;
-  int group_size = 1;
   /// For a Send or Receive: rank of the peer in the world.
   int peer = -1;
-  /// For collectives and sends: the counter of their traffic.
+  /// For collectives and sends: the counter of their traffic, and what a launch adds to it (bytes_sent).
   Traffic* traffic = nullptr;
+  double bytes_sent = 0;
 };
 
 /// A program, prepared for one rank.
@@ -82,9 +82,8 @@ struct RankContext {
 /// \throws ConfigurationError if the device does not support an op.
 [[nodiscard]] PreparedProgram prepare(const RankContext& context);
 
-/// Counts the bytes that a launch of the instruction sends. Collectives count as ring algorithms do (bytes_sent).
-/// Instructions without communication count nothing.
-void count_traffic(const Program& program, const PreparedInstruction& prepared);
+/// Counts a launch of the instruction, if it is a collective or a send.
+void count_traffic(const PreparedInstruction& prepared);
 
 /// Enqueues `copies` on the compute stream.
 void launch_copy(Device& device, const std::vector<RowCopy>& copies, std::byte* destination, const std::byte* source);

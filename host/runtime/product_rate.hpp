@@ -1,7 +1,6 @@
 #pragma once
 
 #include "strata/device.hpp"
-#include "strata/tensor.hpp"
 
 namespace strata::host {
 

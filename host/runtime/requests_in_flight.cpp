@@ -8,7 +8,7 @@
 namespace strata::host {
 
 bool RequestsInFlight::Entry::uses(const ByteRange& range) const {
-  return std::any_of(ranges.begin(), ranges.end(), [&](const ByteRange& used) { return used.overlaps(range); });
+  return std::ranges::any_of(ranges, [&](const ByteRange& used) { return used.overlaps(range); });
 }
 
 void RequestsInFlight::add(std::unique_ptr<Request> request, bool is_collective, std::vector<ByteRange> ranges) {

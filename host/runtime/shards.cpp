@@ -1,6 +1,6 @@
 #include "runtime/shards.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -46,17 +46,11 @@ AxisSet shard_axes(const TensorStorage& storage) {
   return axes;
 }
 
-Shard::Shard(const TensorStorage& storage, const Mesh& mesh, int rank) : strides_(storage.dims.size(), 1) {
+Shard::Shard(const TensorStorage& storage, const Mesh& mesh, int rank) {
   const Coordinates coordinates = mesh.coordinates(rank);
   std::vector<IndexMap> dims;
   dims.reserve(storage.dims.size());
   for (const ShardedDim& dim : storage.dims) dims.push_back(index_map(dim, mesh, coordinates));
-  for (std::size_t i = dims.size(); i-- > 0;) {
-    strides_[i] = global_elements_;
-    global_elements_ *= dims[i].global_size;
-  }
-  run_dims_ = dims.size();
-  while (run_dims_ > 0 && dims[run_dims_ - 1].is_whole()) run_length_ *= dims[--run_dims_].global_size;
   part_ = TensorPart::block(std::move(dims));
   buffer_elements_ = part_.elements();
   if (storage.bucket) cut(*storage.bucket, mesh, coordinates);
@@ -77,22 +71,6 @@ void Shard::cut(const FlatSharding& bucket, const Mesh& mesh, const Coordinates&
   part_.begin = std::clamp<std::int64_t>(piece_begin, 0, block);
   part_.end = std::clamp<std::int64_t>(piece_begin + buffer_elements_, part_.begin, block);
   buffer_begin_ = part_.elements() == 0 ? 0 : part_.begin - piece_begin;
-}
-
-void Shard::gather(const void* local, void* whole, std::size_t element_size) const {
-  const auto size = static_cast<std::int64_t>(element_size);
-  for_each_run([&](std::int64_t from, std::int64_t to, std::int64_t length) {
-    std::memcpy(static_cast<std::byte*>(whole) + to * size, static_cast<const std::byte*>(local) + from * size,
-                static_cast<std::size_t>(length * size));
-  });
-}
-
-void Shard::scatter(const void* whole, void* local, std::size_t element_size) const {
-  const auto size = static_cast<std::int64_t>(element_size);
-  for_each_run([&](std::int64_t to, std::int64_t from, std::int64_t length) {
-    std::memcpy(static_cast<std::byte*>(local) + to * size, static_cast<const std::byte*>(whole) + from * size,
-                static_cast<std::size_t>(length * size));
-  });
 }
 
 Shard shard_of(const Program& program, const StoredParameter& parameter, BufferId buffer, int rank) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -57,60 +55,16 @@ class Shard {
   /// The global indices of the rank's block, by dim.
   [[nodiscard]] const std::vector<IndexMap>& dims() const { return part_.dims; }
   [[nodiscard]] std::int64_t local_elements() const { return part_.elements(); }
-  [[nodiscard]] std::int64_t global_elements() const { return global_elements_; }
   /// Elements of the whole buffer: of the block, or of the piece of the bucket.
   [[nodiscard]] std::int64_t buffer_elements() const { return buffer_elements_; }
   /// The slice of `buffer` that contains the part.
   [[nodiscard]] BufferSlice slice(BufferId buffer) const { return {buffer, buffer_begin_, local_elements()}; }
 
-  /// Calls `visit(local, global, length)` for every run that is contiguous in the part and in the whole tensor, in the
-  /// order of the part. `local` counts from the part's first element.
-  template <class Visit>
-  void for_each_run(const Visit& visit) const {
-    std::int64_t at = 0;
-    visit_runs(0, 0, at, [&](std::int64_t local, std::int64_t global, std::int64_t length) {
-      const std::int64_t first = std::max<std::int64_t>(0, part_.begin - local);
-      const std::int64_t last = std::min(length, part_.end - local);
-      if (first < last) visit(local + first - part_.begin, global + first, last - first);
-    });
-  }
-
-  /// Copies the rank's elements to their positions in the whole tensor.
-  void gather(const void* local, void* whole, std::size_t element_size) const;
-  /// Copies the rank's elements from the whole tensor.
-  void scatter(const void* whole, void* local, std::size_t element_size) const;
-
  private:
   /// Reduces the block to the part in the rank's piece of the bucket.
   void cut(const FlatSharding& bucket, const Mesh& mesh, const Coordinates& coordinates);
 
-  /// Visits the runs of the whole block.
-  template <class Visit>
-  void visit_runs(std::size_t dim, std::int64_t global, std::int64_t& local, const Visit& visit) const {
-    if (dim == run_dims_) {
-      visit(local, global, run_length_);
-      local += run_length_;
-      return;
-    }
-    const bool innermost = dim + 1 == run_dims_;
-    for (const IndexSegment& segment : part_.dims[dim].segments) {
-      const std::int64_t begin = global + segment.global_begin * strides_[dim];
-      if (innermost) {
-        visit(local, begin, segment.length * run_length_);
-        local += segment.length * run_length_;
-        continue;
-      }
-      for (std::int64_t i = 0; i < segment.length; ++i) visit_runs(dim + 1, begin + i * strides_[dim], local, visit);
-    }
-  }
-
   TensorPart part_;
-  /// Distance in elements, in the whole tensor, between neighbouring indices of each dim.
-  std::vector<std::int64_t> strides_;
-  /// Number of leading dims to loop over. The dims after them are whole and form one run.
-  std::size_t run_dims_ = 0;
-  std::int64_t run_length_ = 1;
-  std::int64_t global_elements_ = 1;
   std::int64_t buffer_begin_ = 0;
   std::int64_t buffer_elements_ = 0;
 };

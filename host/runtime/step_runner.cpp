@@ -150,9 +150,8 @@ std::optional<GraphUse> StepRunner::graph_use() const {
     ++use.graphs;
     use.captured += segment.end - segment.begin;
   }
-  const bool communicates =
-      std::any_of(variant_->schedule.begin(), variant_->schedule.end(),
-                  [](const Scheduled& each) { return is_communication(*each.prepared->instruction); });
+  const bool communicates = std::ranges::any_of(
+      variant_->schedule, [](const Scheduled& each) { return is_communication(*each.prepared->instruction); });
   if (communicates) use.communication_outside = communication_outside_;
   return use;
 }
@@ -165,7 +164,7 @@ void StepRunner::run(const StepContext& step, InputSource& inputs) {
   if (refusal_) {
     for_each_scheduled(step.step, [this](const Scheduled& each) {
       launch_one(each);
-      count_traffic(context_.program, *each.prepared);
+      count_traffic(*each.prepared);
     });
   } else {
     run_segments();
@@ -189,7 +188,7 @@ void StepRunner::run_segments() {
     } else {
       launch_each(segment);
     }
-    for (const Scheduled& scheduled : instructions(segment)) count_traffic(context_.program, *scheduled.prepared);
+    for (const Scheduled& scheduled : instructions(segment)) count_traffic(*scheduled.prepared);
   }
 }
 

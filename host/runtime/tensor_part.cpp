@@ -6,55 +6,85 @@
 namespace strata::host {
 namespace {
 
-using Visit = std::function<void(std::int64_t, std::int64_t, std::int64_t)>;
+/// Number of elements of a block below one index of each dim. The first entry is the whole block's.
+std::vector<std::int64_t> pitches(const std::vector<IndexMap>& dims) {
+  std::vector<std::int64_t> result(dims.size() + 1, 1);
+  for (std::size_t dim = dims.size(); dim-- > 0;) result[dim] = result[dim + 1] * dims[dim].local_size();
+  return result;
+}
 
-/// Visits the runs of a part, dim by dim.
-class RunWalk {
+/// Visits the elements that two parts of a tensor have in common, dim by dim.
+class CommonRuns {
  public:
-  RunWalk(const TensorPart& part, const Visit& visit) : part_(part), visit_(visit), pitch_(part.dims.size() + 1, 1) {
-    for (std::size_t dim = part.dims.size(); dim-- > 0;) pitch_[dim] = pitch_[dim + 1] * part.dims[dim].global_size;
-    // Trailing dims that are whole form one run with the dim before them.
-    last_ = part.dims.size();
-    while (last_ > 0 && is_whole(part.dims[last_ - 1])) --last_;
+  CommonRuns(const TensorPart& a, const TensorPart& b, const VisitRun& visit)
+      : a_(a), b_(b), visit_(visit), a_pitch_(pitches(a.dims)), b_pitch_(pitches(b.dims)) {
+    for (std::size_t dim = 0; dim < a.dims.size(); ++dim) overlaps_.push_back(overlaps(a.dims[dim], b.dims[dim]));
+    // Trailing dims that are whole in both form one run with the dim before them.
+    last_ = a.dims.size();
+    while (last_ > 0 && a.dims[last_ - 1].is_whole() && b.dims[last_ - 1].is_whole()) --last_;
     if (last_ > 0) --last_;
   }
 
-  void run() {
-    if (part_.dims.empty()) return add(0, 1);
-    walk(0, 0);
+  void run() const {
+    if (overlaps_.empty()) return add(0, 0, 1);
+    walk(0, 0, 0);
   }
 
  private:
-  static bool is_whole(const IndexMap& map) {
-    return map.segments.size() == 1 && map.segments.front().length == map.global_size;
+  /// A run of indices of one dim that both blocks contain.
+  struct Overlap {
+    std::int64_t a = 0;
+    std::int64_t b = 0;
+    std::int64_t length = 0;
+  };
+
+  static std::vector<Overlap> overlaps(const IndexMap& a, const IndexMap& b) {
+    std::vector<Overlap> result;
+    for (const IndexSegment& of_a : a.segments) {
+      for (const IndexSegment& of_b : b.segments) {
+        const std::int64_t begin = std::max(of_a.global_begin, of_b.global_begin);
+        const std::int64_t end = std::min(of_a.global_begin + of_a.length, of_b.global_begin + of_b.length);
+        if (begin >= end) continue;
+        result.push_back(
+            {of_a.local_begin + begin - of_a.global_begin, of_b.local_begin + begin - of_b.global_begin, end - begin});
+      }
+    }
+    return result;
   }
 
-  void walk(std::size_t dim, std::int64_t global) {
-    for (const IndexSegment& segment : part_.dims[dim].segments) {
-      const std::int64_t begin = global + segment.global_begin * pitch_[dim + 1];
+  /// Visits the dims from `dim` on. Their first elements are at `at_a` and `at_b` within the blocks.
+  void walk(std::size_t dim, std::int64_t at_a, std::int64_t at_b) const {
+    const bool outside =
+        at_a >= a_.end || at_a + a_pitch_[dim] <= a_.begin || at_b >= b_.end || at_b + b_pitch_[dim] <= b_.begin;
+    if (outside) return;
+    const std::int64_t a_pitch = a_pitch_[dim + 1];
+    const std::int64_t b_pitch = b_pitch_[dim + 1];
+    for (const Overlap& each : overlaps_[dim]) {
+      const std::int64_t first_a = at_a + each.a * a_pitch;
+      const std::int64_t first_b = at_b + each.b * b_pitch;
       if (dim == last_) {
-        add(begin, segment.length * pitch_[dim + 1]);
+        add(first_a, first_b, each.length * a_pitch);
         continue;
       }
-      for (std::int64_t i = 0; i < segment.length; ++i) walk(dim + 1, begin + i * pitch_[dim + 1]);
+      for (std::int64_t i = 0; i < each.length; ++i) walk(dim + 1, first_a + i * a_pitch, first_b + i * b_pitch);
     }
   }
 
-  /// A run of the block, of which the part may have some elements only.
-  void add(std::int64_t global, std::int64_t length) {
-    const std::int64_t first = std::max<std::int64_t>(0, part_.begin - block_);
-    const std::int64_t last = std::min(length, part_.end - block_);
-    if (first < last) visit_(block_ + first - part_.begin, global + first, last - first);
-    block_ += length;
+  /// A run of the blocks, of which the parts may have some elements only.
+  void add(std::int64_t at_a, std::int64_t at_b, std::int64_t length) const {
+    const std::int64_t first = std::max({std::int64_t{0}, a_.begin - at_a, b_.begin - at_b});
+    const std::int64_t last = std::min({length, a_.end - at_a, b_.end - at_b});
+    if (first < last) visit_(at_a + first - a_.begin, at_b + first - b_.begin, last - first);
   }
 
-  const TensorPart& part_;
-  const Visit& visit_;
-  /// Distance in elements, in the whole tensor, between neighbouring indices of the dim before.
-  std::vector<std::int64_t> pitch_;
+  const TensorPart& a_;
+  const TensorPart& b_;
+  const VisitRun& visit_;
+  std::vector<std::int64_t> a_pitch_;
+  std::vector<std::int64_t> b_pitch_;
+  std::vector<std::vector<Overlap>> overlaps_;
+  /// The last dim to loop over.
   std::size_t last_ = 0;
-  /// Elements of the block so far.
-  std::int64_t block_ = 0;
 };
 
 }  // namespace
@@ -92,6 +122,12 @@ Shape TensorPart::tensor_shape() const {
   return shape;
 }
 
-void for_each_run(const TensorPart& part, const Visit& visit) { RunWalk(part, visit).run(); }
+void for_each_common_run(const TensorPart& a, const TensorPart& b, const VisitRun& visit) {
+  CommonRuns(a, b, visit).run();
+}
+
+void for_each_run(const TensorPart& part, const VisitRun& visit) {
+  for_each_common_run(part, TensorPart::whole(part.tensor_shape()), visit);
+}
 
 }  // namespace strata::host

@@ -33,9 +33,15 @@ struct TensorPart {
   bool operator==(const TensorPart&) const = default;
 };
 
+/// Called for a run of elements that is contiguous in two parts, with its first elements in both.
+using VisitRun = std::function<void(std::int64_t at_a, std::int64_t at_b, std::int64_t length)>;
+
+/// Calls `visit` for all elements that two parts of a tensor have in common, in the order of `a`. Positions count from
+/// the first elements of the parts.
+void for_each_common_run(const TensorPart& a, const TensorPart& b, const VisitRun& visit);
+
 /// Calls `visit(local, global, length)` for every run of elements that is contiguous in the part and in the whole
 /// tensor, in the order of the part. `local` counts from the part's first element.
-void for_each_run(const TensorPart& part,
-                  const std::function<void(std::int64_t local, std::int64_t global, std::int64_t length)>& visit);
+void for_each_run(const TensorPart& part, const VisitRun& visit);
 
 }  // namespace strata::host

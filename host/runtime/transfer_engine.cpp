@@ -42,16 +42,7 @@ TransferEngine::TransferEngine(Device& device, OffloadMemory& memory)
     : device_(device),
       memory_(memory),
       staging_(device.is_host_memory() || memory.bytes().file == 0 ? 0 : kStagingBytes),
-      thread_([this] { run(); }) {}
-
-TransferEngine::~TransferEngine() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    changed_.notify_all();
-  }
-  thread_.join();
-}
+      thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 std::unique_ptr<Request> TransferEngine::start(const TransferCall& call) {
   auto job = std::make_shared<Job>();
@@ -65,11 +56,10 @@ std::unique_ptr<Request> TransferEngine::start(const TransferCall& call) {
   return request;
 }
 
-void TransferEngine::run() {
+void TransferEngine::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-    if (queue_.empty()) return;
+    if (!changed_.wait(lock, stop, [this] { return !queue_.empty(); })) return;
     const std::shared_ptr<Job> job = queue_.front();
     lock.unlock();
     std::string fault = carry_out(*job);

@@ -29,15 +29,12 @@ struct TransferCall {
 
 /// Executes a rank's transfers on its own thread, in the order in which they were started. A transfer begins after the
 /// work that was enqueued on the compute stream before it was started. If a transfer fails, its wait throws a
-/// RuntimeError with its name and the reason, and other transfers continue.
+/// RuntimeError with its name and the reason, and other transfers continue. The engine ends when all of them have
+/// ended.
 class TransferEngine {
  public:
   /// Both references outlive the engine.
   TransferEngine(Device& device, OffloadMemory& memory);
-  /// Returns when all started transfers have ended.
-  ~TransferEngine();
-  TransferEngine(const TransferEngine&) = delete;
-  TransferEngine& operator=(const TransferEngine&) = delete;
 
   /// Starts a transfer. Blocks only if very many are in flight. The request must not outlive the engine.
   [[nodiscard]] std::unique_ptr<Request> start(const TransferCall& call);
@@ -46,7 +43,7 @@ class TransferEngine {
   class Pending;
   struct Job;
 
-  void run();
+  void run(const std::stop_token& stop);
   /// Executes one transfer. \return the error, or an empty text on success.
   [[nodiscard]] std::string carry_out(const Job& job);
   void copy_in_host_memory(const TransferCall& call) const;
@@ -58,10 +55,9 @@ class TransferEngine {
   /// Memory for copies between a file and a device whose memory only the device can access.
   std::vector<std::byte> staging_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::deque<std::shared_ptr<Job>> queue_;
-  bool stopping_ = false;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace strata::host

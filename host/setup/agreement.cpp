@@ -1,7 +1,8 @@
 #include "setup/agreement.hpp"
 
-#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <numeric>
@@ -35,12 +36,17 @@ double Agreement::largest(double value) {
 std::string Agreement::text(const std::string& own) {
   const auto size = static_cast<std::size_t>(largest(static_cast<double>(own.size())));
   if (!memory_ || size == 0) return own;
-  // The largest value of every character is that of the only rank that has a text.
-  std::vector<double> characters(size, 0);
-  for (std::size_t i = 0; i < own.size(); ++i) characters[i] = static_cast<unsigned char>(own[i]);
-  largest(characters);
+  // A number holds six characters exactly. The largest of the ranks' numbers is that of the only rank with a text.
+  constexpr std::size_t kCharacters = 6;
+  std::vector<double> numbers((size + kCharacters - 1) / kCharacters, 0);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    numbers[i / kCharacters] += std::ldexp(static_cast<unsigned char>(own[i]), static_cast<int>(8 * (i % kCharacters)));
+  }
+  largest(numbers);
   std::string text;
-  for (const double each : characters) text += static_cast<char>(static_cast<unsigned char>(each));
+  for (std::size_t i = 0; i < size; ++i) {
+    text += static_cast<char>(static_cast<std::uint64_t>(numbers[i / kCharacters]) >> (8 * (i % kCharacters)) & 0xFFU);
+  }
   return text;
 }
 

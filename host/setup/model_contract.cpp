@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/graph/build_graph.hpp"
 #include "setup/run_setup.hpp"
 
 namespace strata::host {
@@ -35,7 +36,7 @@ class Contract {
     const auto input = find_input(inputs_, generation.input, places.size());
     if (!input) return;
     const Dims scores{"batch", generation.sequence, inputs_[*input].indexes};
-    const auto sink = std::find_if(graph_.sinks.begin(), graph_.sinks.end(), [&](const Sink& each) {
+    const auto sink = std::ranges::find_if(graph_.sinks, [&](const Sink& each) {
       return each.kind == Sink::Kind::output && each.name == generation.output;
     });
     if (sink == graph_.sinks.end()) refuse("it has no output '" + generation.output + "', which generation reads");
@@ -70,7 +71,7 @@ class Contract {
     }
     const std::string reads = "it reads the input '" + node.name + "'";
     if (!types.empty()) refuse(reads + " as " + to_string(wanted) + "; the data has " + join(types, ", "));
-    std::sort(names.begin(), names.end());
+    std::ranges::sort(names);
     const std::string near = nearest(node.name, names);
     refuse(reads + (near.empty() ? "" : "; did you mean '" + near + "'?") + "; the data has: " + join(names, ", "));
   }
@@ -107,11 +108,7 @@ class Contract {
 
 void RunSetup::require_contract(const CompileRequest& request) const {
   const PluginOrigin& origin = plugins.model.origin;
-  Graph graph;
-  graph.sizes = request.sizes;
-  graph.sizes["batch"] = 1;
-  GraphBuilder builder(graph, *request.registry, GraphMode::training, request.float_type);
-  call_plugin(origin, "build", [&] { request.model->build(builder); });
+  const Graph graph = build_model_graph(request, GraphMode::training, 1);
   const Contract contract(*this, graph, request);
   // Generation gives the inputs itself. An imported model has no data that fits it.
   if (request.outputs.empty()) contract.require_inputs();

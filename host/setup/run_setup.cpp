@@ -8,6 +8,7 @@
 
 #include "compiler/stack.hpp"
 #include "data/data_source.hpp"
+#include "files/text_format.hpp"
 #include "loading/plugin_call.hpp"
 #include "setup/joined_world.hpp"
 #include "setup/launched_process.hpp"
@@ -33,7 +34,7 @@ std::string layer_of(const std::string& parameter) {
   std::string layer;
   for (std::string part; std::getline(parts, part, '.');) {
     layer += (layer.empty() ? "" : ".") + part;
-    if (!part.empty() && part.find_first_not_of("0123456789") == std::string::npos) return layer;
+    if (is_digits(part)) return layer;
   }
   return layer.substr(0, layer.rfind('.'));
 }

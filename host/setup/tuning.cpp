@@ -65,8 +65,8 @@ class Tuning {
 
   /// The best first.
   void sort() {
-    std::stable_sort(alternatives_.begin(), alternatives_.end(),
-                     [](const Alternative& a, const Alternative& b) { return is_better(a.split, b.split); });
+    std::ranges::stable_sort(alternatives_,
+                             [](const Alternative& a, const Alternative& b) { return is_better(a.split, b.split); });
   }
 
   /// The best of the first alternatives with all micro-batches, of which some schedules keep more in memory. Those that

@@ -9,6 +9,7 @@
 #include "compiler/program/buffer_ranges.hpp"
 #include "compiler/program/communication_trace.hpp"
 #include "simulate/kernel_cost.hpp"
+#include "simulate/network_cost.hpp"
 
 namespace strata::host {
 namespace {

@@ -4,7 +4,6 @@
 
 #include "cluster/cluster.hpp"
 #include "compiler/compile.hpp"
-#include "simulate/network_cost.hpp"
 #include "simulate/simulation.hpp"
 
 namespace strata::host {

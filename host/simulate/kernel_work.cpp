@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "strata/error.hpp"
-
 namespace strata::host {
 namespace {
 

@@ -68,8 +68,8 @@ std::string largest_share(const StepPrediction& prediction) {
   for (const auto& [axes, seconds] : prediction.exposed_seconds) {
     parts.emplace_back(seconds, "communication over " + axes);
   }
-  const auto most = std::max_element(parts.begin(), parts.end(),
-                                     [](const auto& one, const auto& other) { return one.first < other.first; });
+  const auto most =
+      std::ranges::max_element(parts, [](const auto& one, const auto& other) { return one.first < other.first; });
   return most->second;
 }
 
@@ -157,7 +157,7 @@ std::vector<double> simulate_spread(const Compiled& compiled, const OpRegistry& 
       seconds[i] += share * simulate(timed.programs, compiled.class_of_rank, variant.step, settings).seconds;
     }
   }
-  std::sort(seconds.begin(), seconds.end());
+  std::ranges::sort(seconds);
   return seconds;
 }
 

@@ -8,7 +8,6 @@
 #include "cluster/cluster.hpp"
 #include "compiler/compile.hpp"
 #include "simulate/instruction_times.hpp"
-#include "strata/mesh.hpp"
 #include "strata/op.hpp"
 #include "strata/program.hpp"
 

@@ -1,9 +1,16 @@
 #pragma once
 
 #include <algorithm>
+#include <boost/functional/hash.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "simulate/simulation.hpp"
@@ -27,7 +34,7 @@ struct InFlight {
 
   [[nodiscard]] bool is_collective() const { return work->kind == TimedWork::Kind::collective; }
   [[nodiscard]] bool uses(const ByteRange& range) const {
-    return std::any_of(ranges.begin(), ranges.end(), [&](const ByteRange& used) { return used.overlaps(range); });
+    return std::ranges::any_of(ranges, [&](const ByteRange& used) { return used.overlaps(range); });
   }
 };
 using Flight = std::shared_ptr<InFlight>;
@@ -37,6 +44,44 @@ struct Arrival {
   int number = 0;
   Flight flight;
   double at = 0;
+};
+
+/// Brings sends and receives together, whichever comes first.
+class MessageBoard {
+ public:
+  /// \return the receives that wait for the message.
+  std::vector<Arrival> add_send(const Arrival& send) {
+    const Key key = key_of(send.number, *send.flight);
+    sent_[key] = send;
+    auto waiting = posted_.extract(key);
+    return waiting.empty() ? std::vector<Arrival>{} : std::move(waiting.mapped());
+  }
+
+  /// \return the send, if there is one already.
+  std::optional<Arrival> add_receive(const Arrival& receive) {
+    const Key key = key_of(receive.flight->work->with->classes.front(), *receive.flight);
+    const auto sent = sent_.find(key);
+    if (sent != sent_.end()) return sent->second;
+    posted_[key].push_back(receive);
+    return std::nullopt;
+  }
+
+  /// When the channel of the message has delivered those before it.
+  double& free(const Arrival& send, const Arrival& receive) {
+    return channels_[{send.number, receive.number, send.flight->work->instruction->as<Send>()->channel}];
+  }
+
+ private:
+  /// Sender's class, id, micro-batch.
+  using Key = std::tuple<int, std::uint64_t, int>;
+
+  static Key key_of(int sender, const InFlight& flight) {
+    return {sender, communication_id(*flight.work->instruction), flight.micro_batch};
+  }
+
+  std::unordered_map<Key, Arrival, boost::hash<Key>> sent_;
+  std::unordered_map<Key, std::vector<Arrival>, boost::hash<Key>> posted_;
+  std::map<std::tuple<int, int, int>, double> channels_;
 };
 
 /// Collectives of one group on one rank, in order.

@@ -24,9 +24,7 @@ bool SharedCores::run_next() {
     double wanted = 0;
     for (const CoreJob& job : running_) wanted += job.cores;
     const double speed = std::min(1.0, cores_ / std::max(wanted, 1e-12));
-    const auto shortest =
-        std::min_element(running_.begin(), running_.end(),
-                         [](const CoreJob& one, const CoreJob& other) { return one.seconds < other.seconds; });
+    const auto shortest = std::ranges::min_element(running_, {}, &CoreJob::seconds);
     double next = std::numeric_limits<double>::infinity();
     for (const CoreJob& job : waiting_) next = std::min(next, job.begin);
     const bool ends = shortest != running_.end() && now_ + shortest->seconds / speed <= next;

@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "simulate/kernel_draws.hpp"
-#include "simulate/message_board.hpp"
 #include "simulate/rank_state.hpp"
 #include "simulate/shared_cores.hpp"
 #include "strata/error.hpp"
@@ -196,8 +195,8 @@ class Simulator {
     RankState& rank = at(number);
     for (const Flight& other : rank.in_flight) {
       if (!other->is_collective() || other->work->with->lane == flight->work->with->lane) continue;
-      const bool shares = std::any_of(flight->ranges.begin(), flight->ranges.end(),
-                                      [&](const ByteRange& range) { return other->uses(range); });
+      const bool shares =
+          std::ranges::any_of(flight->ranges, [&](const ByteRange& range) { return other->uses(range); });
       if (shares) flight->before.push_back(other);
     }
     rank.lanes[static_cast<std::size_t>(flight->work->with->lane)].waiting.push_back(flight);

@@ -167,7 +167,7 @@ std::vector<double> BoundarySearch::rank(const SimulatedSplit& split, const Chun
   for (const int chunk : chunk_of_block(next)) busy[stage(static_cast<std::size_t>(chunk))] += seconds_[block++];
   double squares = 0;
   for (const double each : busy) squares += each * each;
-  return {*std::max_element(busy.begin(), busy.end()), squares};
+  return {*std::ranges::max_element(busy), squares};
 }
 
 /// Splits that were not simulated, in which one chunk has a block less and another one more.
@@ -182,7 +182,7 @@ std::vector<ChunkBlocks> BoundarySearch::neighbours(const SimulatedSplit& split)
       if (!known_.contains(next)) ranked.emplace_back(rank(split, next, from, to), std::move(next));
     }
   }
-  std::sort(ranked.begin(), ranked.end());
+  std::ranges::sort(ranked);
   std::vector<ChunkBlocks> found;
   for (std::size_t i = 0; i < std::min(kNeighbours, ranked.size()); ++i) found.push_back(std::move(ranked[i].second));
   return found;

@@ -19,7 +19,7 @@ TimedWork::Kind kind_of(const Instruction& instruction) {
 TimedSchedule::TimedSchedule(const TimedProgram& timed, const std::vector<int>& class_of_rank, int number,
                              std::uint64_t step)
     : timed_(timed), class_of_rank_(class_of_rank), ranges_(*timed.program), tasks_(timed.program->tasks.size()) {
-  const auto first = std::find(class_of_rank.begin(), class_of_rank.end(), number);
+  const auto first = std::ranges::find(class_of_rank, number);
   rank_ = static_cast<int>(first - class_of_rank.begin());
   for (std::size_t task = 0; task < tasks_.size(); ++task) {
     const std::vector<Instruction>& instructions = timed.program->tasks[task].instructions;

@@ -112,8 +112,7 @@ const AddedToken* AddedTokens::find(std::int32_t number) const {
 }
 
 std::int32_t AddedTokens::token_of(std::string_view text) const {
-  const auto found =
-      std::find_if(tokens_.begin(), tokens_.end(), [&](const auto& each) { return each.second.text == text; });
+  const auto found = std::ranges::find_if(tokens_, [&](const auto& each) { return each.second.text == text; });
   return found == tokens_.end() ? -1 : found->first;
 }
 

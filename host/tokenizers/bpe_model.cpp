@@ -66,7 +66,7 @@ class BpeModel : public TokenModel {
     const std::vector<std::string>& texts = this->vocabulary().texts();
     respects_word_marks_ = !reads_bytes && token_of(kWordMark) >= 0 && options_.prefix.empty() &&
                            options_.suffix.empty() && !options_.ignores_merges &&
-                           std::none_of(texts.begin(), texts.end(), has_inner_mark);
+                           std::ranges::none_of(texts, has_inner_mark);
     if (reads_bytes) make_byte_tokens();
     for (unsigned byte = 0; byte < 256; ++byte) fallback_[byte] = token_of(byte_token_name(byte));
   }
@@ -161,8 +161,7 @@ class BpeModel : public TokenModel {
   /// Adds a letter that the vocabulary lacks: as bytes, as the unknown token, or not at all.
   void add_missing(std::string_view letter, std::int32_t& unknown, ModelMemory& memory) const {
     const auto fallback = [&](char byte) { return fallback_[static_cast<unsigned char>(byte)]; };
-    if (options_.falls_back_to_bytes &&
-        std::all_of(letter.begin(), letter.end(), [&](char byte) { return fallback(byte) >= 0; })) {
+    if (options_.falls_back_to_bytes && std::ranges::all_of(letter, [&](char byte) { return fallback(byte) >= 0; })) {
       for (const char byte : letter) add(fallback(byte), memory);
       return;
     }

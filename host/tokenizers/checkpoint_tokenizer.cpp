@@ -17,8 +17,7 @@ ModelFiles files_of(const fs::path& file) {
     return each.name != "tokenizer_config.json" && each.name != "generation_config.json" && each.name != "config.json";
   });
   const MappedFile mapped(file);
-  const std::string bytes(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
-  files.insert(files.begin(), {is_json(file) ? "tokenizer.json" : "tokenizer.model", bytes});
+  files.insert(files.begin(), {is_json(file) ? "tokenizer.json" : "tokenizer.model", std::string(mapped.text())});
   return files;
 }
 

@@ -197,7 +197,7 @@ class Translator {
   void code_point() {
     const std::string_view digits = pattern_.substr(at_ + 2, 4);
     const auto is_hex = [](char digit) { return std::isxdigit(static_cast<unsigned char>(digit)) != 0; };
-    if (digits.size() != 4 || !std::all_of(digits.begin(), digits.end(), is_hex)) refuse("'\\u' without 4 digits", at_);
+    if (digits.size() != 4 || !std::ranges::all_of(digits, is_hex)) refuse("'\\u' without 4 digits", at_);
     result_ += "\\x{" + std::string(digits) + "}";
     at_ += 6;
   }

@@ -117,7 +117,7 @@ CutStep change_words(std::function<void(std::string_view word, bool is_first, st
 SplitBehavior read_behavior(const JsonValue& value) {
   constexpr std::array<std::string_view, 5> kNames{"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
                                                    "Contiguous"};
-  const auto name = std::find(kNames.begin(), kNames.end(), value.string());
+  const auto name = std::ranges::find(kNames, value.string());
   if (name == kNames.end()) value.refuse("Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous");
   return static_cast<SplitBehavior>(name - kNames.begin());
 }

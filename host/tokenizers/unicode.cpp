@@ -102,8 +102,7 @@ constexpr CodePoints kNoNonspacingYet[] = {
 constexpr CodePoints kNoControlYet[] = {{0x890, 0x891}, {0x8E2, 0x8E2}, {0x110CD, 0x110CD}, {0x13430, 0x1343F}};
 
 bool is_in(std::span<const CodePoints> ranges, char32_t code_point) {
-  const auto next = std::upper_bound(ranges.begin(), ranges.end(), code_point,
-                                     [](char32_t value, const CodePoints& range) { return value < range.first; });
+  const auto next = std::ranges::upper_bound(ranges, code_point, {}, &CodePoints::first);
   return next != ranges.begin() && code_point <= std::prev(next)->last;
 }
 

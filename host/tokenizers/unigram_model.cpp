@@ -61,7 +61,7 @@ class UnigramModel : public TokenModel {
     for (std::size_t i = 0; i < texts.size(); ++i) {
       if (!texts[i].empty()) trie_.add(texts[i], static_cast<std::int32_t>(i));
     }
-    if (!scores_.empty()) unknown_score_ = *std::min_element(scores_.begin(), scores_.end()) - kUnknownPenalty;
+    if (!scores_.empty()) unknown_score_ = *std::ranges::min_element(scores_) - kUnknownPenalty;
     for (unsigned byte = 0; byte < 256; ++byte) fallback_[byte] = vocabulary().find(byte_token_name(byte));
   }
 
@@ -124,8 +124,7 @@ class UnigramModel : public TokenModel {
     const auto fallback = [&](char byte) { return fallback_[static_cast<unsigned char>(byte)]; };
     if (known >= 0) {
       tokens.push_back(known);
-    } else if (falls_back_to_bytes_ &&
-               std::all_of(text.begin(), text.end(), [&](char byte) { return fallback(byte) >= 0; })) {
+    } else if (falls_back_to_bytes_ && std::ranges::all_of(text, [&](char byte) { return fallback(byte) >= 0; })) {
       for (std::size_t at = text.size(); at > 0; --at) tokens.push_back(fallback(text[at - 1]));
     } else {
       tokens.push_back(*unknown_);

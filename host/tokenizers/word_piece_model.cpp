@@ -27,7 +27,7 @@ class WordPieceModel : public TokenModel {
   void split(std::string_view word, ModelMemory& /*memory*/, std::vector<std::int32_t>& tokens) const override {
     const std::size_t before = tokens.size();
     const auto is_letter = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; };
-    bool is_known = static_cast<std::size_t>(std::count_if(word.begin(), word.end(), is_letter)) <= longest_word_;
+    bool is_known = static_cast<std::size_t>(std::ranges::count_if(word, is_letter)) <= longest_word_;
     for (std::size_t at = 0; is_known && at < word.size();) {
       std::int32_t longest = -1;
       std::size_t end = at;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -28,15 +27,8 @@ struct JobEnd {
 constexpr std::int64_t kLastSecond = 9'000'000'000;
 
 /// A number without a sign. Empty if `text` is anything else.
-std::optional<std::int64_t> parse_number(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || text.front() == '-' || error != std::errc{} || rest != text.data() + text.size()) return {};
-  return number;
-}
-
-bool has_digits_only(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+std::optional<std::int64_t> parse_count(std::string_view text) {
+  return text.starts_with('-') ? std::nullopt : parse_number<std::int64_t>(text);
 }
 
 /// The first line that a shell command prints.
@@ -68,9 +60,9 @@ JobEnd ask_squeue(const std::string& job) {
 /// variables.
 JobEnd find_job_end(const EnvironmentLookup& lookup) {
   if (const char* end = lookup("SLURM_JOB_END_TIME"); end != nullptr && *end != '\0') {
-    const auto seconds = parse_number(end);
+    const auto seconds = parse_count(end);
     const char* start = lookup("SLURM_JOB_START_TIME");
-    const auto begin = parse_number(start == nullptr ? "" : start);
+    const auto begin = parse_count(start == nullptr ? "" : start);
     if (seconds && *seconds <= kLastSecond) {
       JobEnd found{Clock::time_point(std::chrono::seconds(*seconds)), ""};
       if (begin && *begin < *seconds) found.limit = std::chrono::seconds(*seconds - *begin);
@@ -80,7 +72,7 @@ JobEnd find_job_end(const EnvironmentLookup& lookup) {
   }
   const char* job = lookup("SLURM_JOB_ID");
   if (job == nullptr) return {{}, "neither SLURM_JOB_END_TIME nor SLURM_JOB_ID is set"};
-  if (!has_digits_only(job)) return {{}, "SLURM_JOB_ID is '" + std::string(job) + "', which is no number"};
+  if (!is_digits(job)) return {{}, "SLURM_JOB_ID is '" + std::string(job) + "', which is no number"};
   return ask_squeue(job);
 }
 
@@ -116,18 +108,18 @@ std::optional<std::chrono::seconds> parse_time_left(std::string_view text) {
   std::chrono::seconds days{0};
   const std::size_t dash = text.find('-');
   if (dash != std::string_view::npos) {
-    const auto count = parse_number(text.substr(0, dash));
+    const auto count = parse_count(text.substr(0, dash));
     if (!count || *count > 100'000) return {};
     days = std::chrono::days(*count);
     text.remove_prefix(dash + 1);
   }
   // Up to three numbers: hours, minutes, seconds.
   std::int64_t seconds = 0;
-  const auto colons = std::count(text.begin(), text.end(), ':');
+  const auto colons = std::ranges::count(text, ':');
   if (colons < 1 || colons > 2) return {};
   for (auto part = 0; part <= colons; ++part) {
     const std::size_t end = std::min(text.find(':'), text.size());
-    const auto number = parse_number(text.substr(0, end));
+    const auto number = parse_count(text.substr(0, end));
     if (!number || *number > 100'000) return {};
     seconds = seconds * 60 + *number;
     text.remove_prefix(std::min(end + 1, text.size()));

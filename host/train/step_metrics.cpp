@@ -23,7 +23,7 @@ double entropy(std::span<const double> histogram, double sum) {
 void describe(const std::string& name, std::span<const double> histogram, std::vector<Metric>& metrics) {
   const double sum = std::accumulate(histogram.begin(), histogram.end(), 0.0);
   const auto size = static_cast<double>(histogram.size());
-  metrics.push_back({name + ".largest", divided(*std::max_element(histogram.begin(), histogram.end()) * size, sum)});
+  metrics.push_back({name + ".largest", divided(*std::ranges::max_element(histogram) * size, sum)});
   const double relative = histogram.size() > 1 ? entropy(histogram, sum) / std::log(size) : 1;
   metrics.push_back({name + ".entropy", sum > 0 ? relative : divided(0, 0)});
 }
@@ -35,7 +35,7 @@ void append_means(std::vector<Metric>& metrics) {
   for (const Metric& each : metrics) {
     const std::string name = without_numbers(each.name);
     if (name == each.name) continue;
-    const auto found = std::find_if(means.begin(), means.end(), [&](const Metric& mean) { return mean.name == name; });
+    const auto found = std::ranges::find(means, name, &Metric::name);
     const auto index = static_cast<std::size_t>(found - means.begin());
     if (found == means.end()) {
       means.push_back({name, 0});

@@ -321,7 +321,7 @@ class Trainer::Rank {
     const OffloadBytes offload = offload_ ? offload_->peak() : OffloadBytes{};
     const std::array own{arena_->peak_bytes(), offload.host, offload.file};
     std::vector<double> peaks(own.size() * summary.arena_peak_bytes.size());
-    std::copy(own.begin(), own.end(), peaks.begin() + static_cast<std::ptrdiff_t>(own.size() * index()));
+    std::ranges::copy(own, peaks.begin() + static_cast<std::ptrdiff_t>(own.size() * index()));
     agreement_.largest(peaks);
     if (!speaks()) return;
     const auto peak = [&](std::size_t at) { return static_cast<std::int64_t>(peaks[at]); };

@@ -15,7 +15,7 @@ bool Trainer::offer_earlier(std::uint64_t step, const std::optional<std::uint64_
   if (rewound_to) candidates = *rewound_to > 0 ? store_.paths_up_to(*rewound_to - 1) : decltype(candidates){};
   // The newest comes first. Those that a stop of the run added come last, so that an interrupted run goes back as an
   // uninterrupted one does.
-  std::reverse(candidates.begin(), candidates.end());
+  std::ranges::reverse(candidates);
   const auto every = static_cast<std::uint64_t>(std::max<std::int64_t>(1, checkpoints_.every));
   std::stable_partition(candidates.begin(), candidates.end(),
                         [every](const auto& path) { return step_of_checkpoint(path).value_or(1) % every == 0; });

@@ -18,8 +18,8 @@ Value add_leaf(Graph& graph, const std::string& op, const std::string& name, con
 
 bool is_read(const Graph& graph, Value value) {
   const auto reads = [&](const Node& node) { return contains(node.operands, value); };
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), reads) ||
-         std::any_of(graph.sinks.begin(), graph.sinks.end(), [&](const Sink& sink) { return sink.value == value; });
+  return std::ranges::any_of(graph.nodes(), reads) ||
+         std::ranges::any_of(graph.sinks, [&](const Sink& sink) { return sink.value == value; });
 }
 
 /// Passes leaves to the gradient rule as gradients of the results, and makes the operands' gradients outputs.
@@ -158,7 +158,7 @@ std::vector<double> GraphEvaluator::parameter_gradient(const std::string& parame
     if (sink.kind != Sink::Kind::parameter_gradient || sink.name != parameter) continue;
     const std::vector<double> term = get(sink.value);
     sum.resize(term.size());
-    std::transform(sum.begin(), sum.end(), term.begin(), sum.begin(), std::plus<>());
+    std::ranges::transform(sum, term, sum.begin(), std::plus<>());
   }
   return sum;
 }

@@ -34,10 +34,9 @@ double tolerance_of(DType dtype) {
 
 /// The type in which a kernel may compute a result: f32 for a sum in f64 of shorter operands.
 DType computed_type(const OpInstance& instance, const OperandDescription& result) {
-  const bool has_shorter =
-      std::any_of(instance.operands.begin(), instance.operands.end(), [](const OperandDescription& operand) {
-        return is_floating_point(operand.dtype) && operand.dtype != DType::f64;
-      });
+  const bool has_shorter = std::ranges::any_of(instance.operands, [](const OperandDescription& operand) {
+    return is_floating_point(operand.dtype) && operand.dtype != DType::f64;
+  });
   return result.dtype == DType::f64 && has_shorter ? DType::f32 : result.dtype;
 }
 

@@ -62,7 +62,7 @@ class OpRunner {
       if (sink.name != name) continue;
       const Numbers term = evaluator_.get(sink.value);
       sum.resize(term.size());
-      std::transform(sum.begin(), sum.end(), term.begin(), sum.begin(), std::plus<>());
+      std::ranges::transform(sum, term, sum.begin(), std::plus<>());
     }
     return sum;
   }

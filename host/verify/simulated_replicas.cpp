@@ -16,8 +16,7 @@ const ShardedDim& batch_of(const Program& program) {
     for (const Instruction& instruction : task.instructions) {
       const auto* load = instruction.as<LoadInput>();
       if (load == nullptr) continue;
-      const auto batch =
-          std::find_if(load->dims.begin(), load->dims.end(), [](const ShardedDim& dim) { return dim.per_micro_batch; });
+      const auto batch = std::ranges::find_if(load->dims, [](const ShardedDim& dim) { return dim.per_micro_batch; });
       if (batch != load->dims.end()) return *batch;
     }
   }
@@ -64,7 +63,7 @@ std::vector<DefinedPiece> pieces_of(const Compiled& compiled, const Program& pro
     if (!known.insert(std::move(place)).second) continue;
     const Shard shard(storage, compiled.mesh, rank);
     DefinedPiece piece{.elements = {}, .size = shard.buffer_elements()};
-    shard.for_each_run([&](std::int64_t /*local*/, std::int64_t global, std::int64_t length) {
+    for_each_run(shard.part(), [&](std::int64_t /*local*/, std::int64_t global, std::int64_t length) {
       for (std::int64_t i = 0; i < length; ++i) piece.elements.push_back(global + i);
     });
     if (!piece.elements.empty()) pieces.push_back(std::move(piece));
@@ -136,8 +135,8 @@ void require_sums_of_targets(const Graph& graph, const SimulatedReplicas& replic
   if (replicas.part_of_sample.empty()) return;
   std::set<int> readers;
   for (const Node& node : graph.nodes()) {
-    const bool reads = std::any_of(node.operands.begin(), node.operands.end(),
-                                   [&](const Value& operand) { return readers.contains(operand.node); });
+    const bool reads =
+        std::ranges::any_of(node.operands, [&](const Value& operand) { return readers.contains(operand.node); });
     if (reads || (node.is_input() && replicas.targets.contains(node.name))) readers.insert(node.id);
   }
   for (const Sink& sink : graph.sinks) {

@@ -46,8 +46,9 @@ class ParameterCollector {
     executor.read(shard.slice(buffer), local.data());
     const std::lock_guard lock(mutex_);
     std::vector<double>& whole = tensors[parameter.name];
-    whole.resize(static_cast<std::size_t>(shard.global_elements()), std::numeric_limits<double>::quiet_NaN());
-    shard.for_each_run([&](std::int64_t from, std::int64_t to, std::int64_t length) {
+    const std::int64_t elements = element_count(shard.part().tensor_shape());
+    whole.resize(static_cast<std::size_t>(elements), std::numeric_limits<double>::quiet_NaN());
+    for_each_run(shard.part(), [&](std::int64_t from, std::int64_t to, std::int64_t length) {
       for (std::int64_t i = 0; i < length; ++i) {
         put(whole[static_cast<std::size_t>(to + i)], load_element(dtype, local.data(), from + i));
       }
@@ -123,7 +124,7 @@ void disturb(Executor& executor, const StoredParameter& parameter, BufferId buff
   const std::uint64_t key = random::stream_key(disturbance.seed, "disturbance/" + parameter.name, 0);
   std::vector<std::byte> values(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
   executor.read(shard.slice(buffer), values.data());
-  shard.for_each_run([&](std::int64_t local, std::int64_t global, std::int64_t length) {
+  for_each_run(shard.part(), [&](std::int64_t local, std::int64_t global, std::int64_t length) {
     for (std::int64_t i = 0; i < length; ++i) {
       const bool grows = random::below(key, static_cast<std::uint64_t>(global + i), 2) == 1;
       const double value = load_element(dtype, values.data(), local + i);

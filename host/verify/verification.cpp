@@ -113,9 +113,8 @@ std::size_t launches(const Compiled& compiled) {
     const Program& program = compiled.program(rank);
     for (const TaskInstance& instance : program.schedule) {
       const auto& instructions = program.tasks.at(static_cast<std::size_t>(instance.task)).instructions;
-      count += static_cast<std::size_t>(
-          std::count_if(instructions.begin(), instructions.end(),
-                        [&](const Instruction& each) { return each.as<Compute>() != nullptr && instance.runs(each); }));
+      count += static_cast<std::size_t>(std::ranges::count_if(
+          instructions, [&](const Instruction& each) { return each.as<Compute>() != nullptr && instance.runs(each); }));
     }
   }
   return count;
@@ -270,8 +269,8 @@ GenerationVerification verify_generation(const RunSetup& setup) {
 }
 
 bool OpVerification::holds() const {
-  return std::all_of(gradients.begin(), gradients.end(), [](const GradientCheck& each) { return each.holds(); }) &&
-         std::all_of(kernels.begin(), kernels.end(), [](const KernelCheck& each) { return each.holds(); });
+  return std::ranges::all_of(gradients, [](const GradientCheck& each) { return each.holds(); }) &&
+         std::ranges::all_of(kernels, [](const KernelCheck& each) { return each.holds(); });
 }
 
 OpVerification verify_ops(const RunConfiguration& configuration, PluginRegistry& registry,

@@ -172,8 +172,7 @@ bool reads_cotangent(const Graph& graph, const OpRegistry& registry, const Node&
   } catch (const Error&) {
     return false;  // The gradients of losses refuse one. Other errors come again when the graph is differentiated.
   }
-  return std::any_of(alone.nodes().begin(), alone.nodes().end(),
-                     [&](const Node& each) { return contains(each.operands, cotangent); });
+  return std::ranges::any_of(alone.nodes(), [&](const Node& each) { return contains(each.operands, cotangent); });
 }
 
 std::set<int> trained_nodes(const Graph& graph) {
@@ -183,8 +182,8 @@ std::set<int> trained_nodes(const Graph& graph) {
     if (changes) trained.insert(parameter.value.node);
   }
   for (const Node& node : graph.nodes()) {
-    const bool depends = std::any_of(node.operands.begin(), node.operands.end(),
-                                     [&](const Value& operand) { return trained.contains(operand.node); });
+    const bool depends =
+        std::ranges::any_of(node.operands, [&](const Value& operand) { return trained.contains(operand.node); });
     if (depends) trained.insert(node.id);
   }
   return trained;

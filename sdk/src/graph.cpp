@@ -40,8 +40,7 @@ const TensorType& Graph::type(Value value) const {
 }
 
 const Parameter* Graph::find_parameter(const std::string& name) const {
-  const auto found =
-      std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& each) { return each.name == name; });
+  const auto found = std::ranges::find(parameters, name, &Parameter::name);
   return found == parameters.end() ? nullptr : &*found;
 }
 
@@ -67,7 +66,7 @@ void Graph::replace_nodes(std::vector<Node> nodes) {
 }
 
 void Graph::replace_uses(Value from, Value to) {
-  for (Node& node : nodes_) std::replace(node.operands.begin(), node.operands.end(), from, to);
+  for (Node& node : nodes_) std::ranges::replace(node.operands, from, to);
   for (Sink& sink : sinks) {
     if (sink.value == from) sink.value = to;
   }

@@ -136,10 +136,10 @@ class Verifier {
   /// batch norm normalises with the statistics of the batch.
   void samples_stay_apart(const Node& node) {
     const auto has_batch = [&](const Value& value) { return contains(graph_.type(value).dims, "batch"); };
-    const auto joint = std::find_if(node.operands.begin(), node.operands.end(),
-                                    [&](const Value& each) { return of_all_samples_.contains(each); });
+    const auto joint =
+        std::ranges::find_if(node.operands, [&](const Value& each) { return of_all_samples_.contains(each); });
     const bool reads_joint = joint != node.operands.end();
-    const bool reads_samples = std::any_of(node.operands.begin(), node.operands.end(), has_batch);
+    const bool reads_samples = std::ranges::any_of(node.operands, has_batch);
     for (int i = 0; i < static_cast<int>(node.results.size()); ++i) {
       const Value result{node.id, i};
       if (!has_batch(result)) {

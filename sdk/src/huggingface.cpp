@@ -1,7 +1,5 @@
 #include "strata/huggingface.hpp"
 
-#include <cmath>
-
 #include "strata/error.hpp"
 
 namespace strata {

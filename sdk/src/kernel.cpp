@@ -191,8 +191,8 @@ void KernelRegistry::add(KernelDefinition definition, const std::string& origin)
   if (!definition.prepare) refuse("it has no function 'prepare'");
   if (const auto fault = signature_fault(definition.signature)) refuse(*fault);
   auto& kernels = kernels_[definition.op];
-  const auto behind = std::find_if(kernels.begin(), kernels.end(),
-                                   [&](const auto& each) { return each->definition.rank < definition.rank; });
+  const auto behind =
+      std::ranges::find_if(kernels, [&](const auto& each) { return each->definition.rank < definition.rank; });
   kernels.insert(behind, std::make_unique<RegisteredKernel>(RegisteredKernel{std::move(definition), origin}));
 }
 

@@ -12,7 +12,7 @@ std::string_view to_string(Reduction reduction) { return reduction == Reduction:
 LayoutRules::LayoutRules(Mesh mesh, DimSizes sizes, std::vector<Rule> rules)
     : mesh_(std::move(mesh)), sizes_(std::move(sizes)) {
   std::set<std::pair<Dim, Axis>> everywhere;  // of rules without a filter
-  std::stable_sort(rules.begin(), rules.end(), [](const Rule& a, const Rule& b) { return a.priority < b.priority; });
+  std::ranges::stable_sort(rules, {}, &Rule::priority);
   for (Rule& rule : rules) {
     if (mesh_.size(rule.axis) == 1) continue;
     const auto [place, added] = distributions_.try_emplace({rule.dim, rule.axis}, rule.distribution);
@@ -73,8 +73,7 @@ IterationLayout LayoutRules::assign(const RuleTarget& target, const std::set<Dim
     if (!used.contains(each.axes.back())) undivided->insert(std::move(each));
   }
   for (auto& [dim, axes] : general) {
-    std::sort(axes.begin(), axes.end(),
-              [this](const Axis& a, const Axis& b) { return mesh_.order(a) < mesh_.order(b); });
+    std::ranges::sort(axes, [this](const Axis& a, const Axis& b) { return mesh_.order(a) < mesh_.order(b); });
     axes.insert(axes.end(), filtered[dim].begin(), filtered[dim].end());
   }
   return general;
@@ -112,9 +111,7 @@ std::int64_t IndexMap::local_size() const {
 }
 
 std::int64_t IndexMap::global_index(std::int64_t local) const {
-  const auto after =
-      std::upper_bound(segments.begin(), segments.end(), local,
-                       [](std::int64_t value, const IndexSegment& each) { return value < each.local_begin; });
+  const auto after = std::ranges::upper_bound(segments, local, {}, &IndexSegment::local_begin);
   if (local < 0 || after == segments.begin() || local >= std::prev(after)->local_begin + std::prev(after)->length) {
     throw VerificationError("index " + std::to_string(local) + " is outside of a shard of " +
                             std::to_string(local_size()));

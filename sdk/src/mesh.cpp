@@ -44,7 +44,7 @@ int Mesh::rank_count() const {
 }
 
 bool Mesh::has(const Axis& axis) const {
-  return std::any_of(axes_.begin(), axes_.end(), [&](const MeshAxis& each) { return each.name == axis; });
+  return std::ranges::any_of(axes_, [&](const MeshAxis& each) { return each.name == axis; });
 }
 
 int Mesh::order(const Axis& axis) const {
@@ -86,7 +86,7 @@ int Mesh::rank(const Coordinates& coordinates) const {
 
 std::vector<int> Mesh::group(int rank, const std::vector<Axis>& axes) const {
   std::vector<Axis> ordered = axes;
-  std::sort(ordered.begin(), ordered.end(), [this](const Axis& a, const Axis& b) { return order(a) < order(b); });
+  std::ranges::sort(ordered, [this](const Axis& a, const Axis& b) { return order(a) < order(b); });
   Coordinates at = coordinates(rank);
   const int count = size(ordered);
   std::vector<int> ranks;

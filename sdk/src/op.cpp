@@ -1,6 +1,7 @@
 #include "strata/op.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <set>
 #include <utility>
@@ -24,43 +25,33 @@ class GuardedOp final : public OpDefinition {
   GuardedOp(const GuardedOp&) = delete;
   GuardedOp& operator=(const GuardedOp&) = delete;
 
-  std::string name() const override {
-    return guard("name", [&] { return inner_->name(); });
-  }
-  int version() const override {
-    return guard("version", [&] { return inner_->version(); });
-  }
-  std::string documentation() const override {
-    return guard("documentation", [&] { return inner_->documentation(); });
-  }
+  std::string name() const override { return ask<&OpDefinition::name>("name"); }
+  int version() const override { return ask<&OpDefinition::version>("version"); }
+  std::string documentation() const override { return ask<&OpDefinition::documentation>("documentation"); }
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    return guard("infer", [&] { return inner_->infer(graph, node); });
+    return ask<&OpDefinition::infer>("infer", graph, node);
   }
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = guard("iteration", [&] { return inner_->iteration(graph, node); });
+    IterationSpace space = ask<&OpDefinition::iteration>("iteration", graph, node);
     require_dims_of_all(space.operands.size(), node.operands.size(), "operands", node);
     require_dims_of_all(space.results.size(), node.results.size(), "results", node);
     return space;
   }
-  GradientRule gradient() const override {
-    return guarded_rule("gradient", guard("gradient", [&] { return inner_->gradient(); }));
-  }
+  GradientRule gradient() const override { return guarded_rule("gradient", ask<&OpDefinition::gradient>("gradient")); }
   Decomposition decomposition() const override {
-    return guarded_rule("decomposition", guard("decomposition", [&] { return inner_->decomposition(); }));
+    return guarded_rule("decomposition", ask<&OpDefinition::decomposition>("decomposition"));
   }
   ContinuationRule continuation() const override {
-    return guarded_rule("continuation", guard("continuation", [&] { return inner_->continuation(); }));
+    return guarded_rule("continuation", ask<&OpDefinition::continuation>("continuation"));
   }
   std::optional<PositionMixing> mixing(const Graph& graph, const Node& node) const override {
-    auto mixing = guard("mixing", [&] { return inner_->mixing(graph, node); });
+    auto mixing = ask<&OpDefinition::mixing>("mixing", graph, node);
     if (mixing) require_iterated(*mixing, iteration(graph, node), node);
     return mixing;
   }
-  bool only_chooses(int operand) const override {
-    return guard("only_chooses", [&] { return inner_->only_chooses(operand); });
-  }
+  bool only_chooses(int operand) const override { return ask<&OpDefinition::only_chooses>("only_chooses", operand); }
   Cost cost(const Graph& graph, const Node& node) const override {
-    const Cost cost = guard("cost", [&] { return inner_->cost(graph, node); });
+    const Cost cost = ask<&OpDefinition::cost>("cost", graph, node);
     // The comparisons are false for NaN.
     const auto is_cost = [](double value) { return value >= 0 && value < std::numeric_limits<double>::infinity(); };
     if (is_cost(cost.flops) && is_cost(cost.bytes)) return cost;
@@ -69,31 +60,21 @@ class GuardedOp final : public OpDefinition {
                             "'; accepted: finite numbers of at least 0");
   }
   std::vector<int> in_place_operands(int result) const override {
-    return guard("in_place_operands", [&] { return inner_->in_place_operands(result); });
+    return ask<&OpDefinition::in_place_operands>("in_place_operands", result);
   }
   OperandPrecision operand_precision(int operand) const override {
-    return guard("operand_precision", [&] { return inner_->operand_precision(operand); });
+    return ask<&OpDefinition::operand_precision>("operand_precision", operand);
   }
-  bool reads_result(int result) const override {
-    return guard("reads_result", [&] { return inner_->reads_result(result); });
-  }
-  bool keeps_result(int result) const override {
-    return guard("keeps_result", [&] { return inner_->keeps_result(result); });
-  }
-  bool is_product() const override {
-    return guard("is_product", [&] { return inner_->is_product(); });
-  }
-  bool is_sum() const override {
-    return guard("is_sum", [&] { return inner_->is_sum(); });
-  }
-  std::optional<RoutedRows> routed_rows() const override {
-    return guard("routed_rows", [&] { return inner_->routed_rows(); });
-  }
+  bool reads_result(int result) const override { return ask<&OpDefinition::reads_result>("reads_result", result); }
+  bool keeps_result(int result) const override { return ask<&OpDefinition::keeps_result>("keeps_result", result); }
+  bool is_product() const override { return ask<&OpDefinition::is_product>("is_product"); }
+  bool is_sum() const override { return ask<&OpDefinition::is_sum>("is_sum"); }
+  std::optional<RoutedRows> routed_rows() const override { return ask<&OpDefinition::routed_rows>("routed_rows"); }
   std::optional<FlatSignature> flat_signature(const Attributes& attributes) const override {
-    return guard("flat_signature", [&] { return inner_->flat_signature(attributes); });
+    return ask<&OpDefinition::flat_signature>("flat_signature", attributes);
   }
   std::vector<FusionPattern> fusions() const override {
-    std::vector<FusionPattern> patterns = guard("fusions", [&] { return inner_->fusions(); });
+    std::vector<FusionPattern> patterns = ask<&OpDefinition::fusions>("fusions");
     for (FusionPattern& pattern : patterns) {
       if (!pattern.fit) throw VerificationError(label_ + ": a pattern of fusions has no function 'fit'");
       pattern.fit = [this, fit = std::move(pattern.fit)](const FusionPair& pair) {
@@ -112,6 +93,12 @@ class GuardedOp final : public OpDefinition {
     } catch (...) {
       rethrow_from<VerificationError>(label_ + ": hook '" + function + "'");
     }
+  }
+
+  template <auto kFunction, class... Arguments>
+  std::invoke_result_t<decltype(kFunction), const OpDefinition&, const Arguments&...> ask(
+      const char* function, const Arguments&... arguments) const {
+    return guard(function, [&] { return std::invoke(kFunction, *inner_, arguments...); });
   }
 
   template <class Context>

@@ -113,10 +113,10 @@ bool is_accepted(const OptionSpecification& option, const OptionValue& value) {
   if (const auto* number = std::get_if<double>(&value)) return in_range(option, *number);
   if (const auto* word = std::get_if<std::string>(&value)) return is_choice(option, *word);
   if (const auto* numbers = std::get_if<std::vector<double>>(&value)) {
-    return std::all_of(numbers->begin(), numbers->end(), [&](double number) { return in_range(option, number); });
+    return std::ranges::all_of(*numbers, [&](double number) { return in_range(option, number); });
   }
   if (const auto* words = std::get_if<std::vector<std::string>>(&value)) {
-    return std::all_of(words->begin(), words->end(), [&](const std::string& word) { return is_choice(option, word); });
+    return std::ranges::all_of(*words, [&](const std::string& word) { return is_choice(option, word); });
   }
   return true;
 }
@@ -196,15 +196,13 @@ std::string accepted_values(const OptionSpecification& option) {
 }
 
 const OptionSpecification* OptionSchema::find(const std::string& name) const {
-  const auto found = std::find_if(options_.begin(), options_.end(),
-                                  [&](const OptionSpecification& option) { return option.name == name; });
+  const auto found = std::ranges::find(options_, name, &OptionSpecification::name);
   return found == options_.end() ? nullptr : &*found;
 }
 
 const OptionSpecification* OptionSchema::find(OptionRole role, OptionType type) const {
-  const auto found = std::find_if(options_.begin(), options_.end(), [&](const OptionSpecification& option) {
-    return option.role == role && option.type == type;
-  });
+  const auto found = std::ranges::find_if(
+      options_, [&](const OptionSpecification& option) { return option.role == role && option.type == type; });
   return found == options_.end() ? nullptr : &*found;
 }
 

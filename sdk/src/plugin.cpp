@@ -96,7 +96,7 @@ int World::ranks_on_host() const { return static_cast<int>(local_ranks().size())
 
 int World::index_on_host(int rank) const {
   const std::vector<int> ranks = local_ranks();
-  return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+  return static_cast<int>(std::ranges::find(ranks, rank) - ranks.begin());
 }
 
 namespace ops {

@@ -1,6 +1,5 @@
 #include "strata/random.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numbers>

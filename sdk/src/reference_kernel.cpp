@@ -1,7 +1,5 @@
 #include "strata/reference_kernel.hpp"
 
-#include <utility>
-
 #include "strata/half.hpp"
 #include "strata/random.hpp"
 

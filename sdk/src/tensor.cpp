@@ -13,7 +13,7 @@
 namespace strata {
 
 int find_dim(const Dims& dims, const Dim& dim) {
-  const auto found = std::find(dims.begin(), dims.end(), dim);
+  const auto found = std::ranges::find(dims, dim);
   return found == dims.end() ? -1 : static_cast<int>(found - dims.begin());
 }
 

@@ -12,6 +12,21 @@
 namespace strata::host {
 namespace {
 
+std::string kinds_text(const Check& check) {
+  std::vector<std::string> names;
+  for (const PluginKind kind : check.kinds) names.emplace_back(to_string(kind));
+  return names.empty() ? "every" : join(names, ", ");
+}
+
+std::string checks_markdown() {
+  std::string text = "| check | plugins | what is promised | what a user would lose |\n|---|---|---|---|\n";
+  for (const Check& check : all_checks()) {
+    text += "| " + std::string(check.number) + " | " + kinds_text(check) + " | " + std::string(check.promise) + " | " +
+            std::string(check.loss) + " |\n";
+  }
+  return text;
+}
+
 TEST(CheckTable, IsThatOfTheDocumentation) {
   std::ifstream file(source_path("docs/sdk/conformance.md"));
   const std::string page{std::istreambuf_iterator<char>(file), {}};

@@ -8,7 +8,6 @@
 
 #include "plan/alike_blocks.hpp"
 #include "plan/plan_evaluation.hpp"
-#include "plan/short_model.hpp"
 #include "plan_fixture.hpp"
 #include "simulate/described_device.hpp"
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -40,7 +41,9 @@ std::vector<double> whole(const Program& program, std::uint64_t seed) {
   for (int rank = 0; rank < program.mesh.rank_count(); ++rank) {
     const Shard shard = shard_of(program, parameter, parameter.value, rank);
     const std::vector<std::byte> local = initial_values(parameter, shard, DType::f64, seed);
-    shard.gather(local.data(), values.data(), sizeof(double));
+    for_each_run(shard.part(), [&](std::int64_t from, std::int64_t to, std::int64_t length) {
+      std::copy_n(reinterpret_cast<const double*>(local.data()) + from, length, values.begin() + to);
+    });
   }
   return values;
 }

@@ -20,6 +20,20 @@ std::vector<std::int64_t> counting(std::int64_t size) {
   return values;
 }
 
+/// Copies the rank's elements to their positions in the whole tensor.
+void gather(const Shard& shard, const std::int64_t* local, std::vector<std::int64_t>& whole) {
+  for_each_run(shard.part(), [&](std::int64_t from, std::int64_t to, std::int64_t length) {
+    std::copy_n(local + from, length, whole.begin() + to);
+  });
+}
+
+/// Copies the rank's elements from the whole tensor.
+void scatter(const Shard& shard, const std::vector<std::int64_t>& whole, std::int64_t* local) {
+  for_each_run(shard.part(), [&](std::int64_t to, std::int64_t from, std::int64_t length) {
+    std::copy_n(whole.begin() + from, length, local + to);
+  });
+}
+
 /// Three dims, each sharded over a random subset of the remaining axes.
 std::vector<ShardedDim> random_dims(std::mt19937& random, const Mesh& mesh) {
   std::vector<ShardedDim> dims{{"a", 24, {}, false}, {"b", 48, {}, false}, {"c", 5, {}, false}};
@@ -41,9 +55,9 @@ TEST(Shards, GatherIsTheInverseOfScatter) {
     std::vector<std::int64_t> gathered(whole.size(), kNobody);
     for (int rank = 0; rank < mesh.rank_count(); ++rank) {
       const Shard shard(dims, mesh, rank);
-      ASSERT_EQ(shard.global_elements(), 24 * 48 * 5);
+      ASSERT_EQ(element_count(shard.part().tensor_shape()), 24 * 48 * 5);
       std::vector<std::int64_t> local(static_cast<std::size_t>(shard.local_elements()), kNobody);
-      shard.scatter(whole.data(), local.data(), sizeof(std::int64_t));
+      scatter(shard, whole, local.data());
       // The definition: the global index of every local element.
       std::size_t at = 0;
       for (std::int64_t i = 0; i < shard.dims()[0].local_size(); ++i) {
@@ -55,7 +69,7 @@ TEST(Shards, GatherIsTheInverseOfScatter) {
           }
         }
       }
-      shard.gather(local.data(), gathered.data(), sizeof(std::int64_t));
+      gather(shard, local.data(), gathered);
     }
     ASSERT_EQ(gathered, whole);
   }
@@ -99,13 +113,13 @@ TEST(Shards, PiecesOfFlatBucketsHaveWhatTheirOffsetsSay) {
     std::vector<std::int64_t> gathered(whole.size(), kNobody);
     for (int rank = 0; rank < mesh.rank_count(); ++rank) {
       std::vector<std::int64_t> block(static_cast<std::size_t>(block_elements));
-      Shard(storage.dims, mesh, rank).scatter(whole.data(), block.data(), sizeof(std::int64_t));
+      scatter(Shard(storage.dims, mesh, rank), whole, block.data());
       const Shard shard(storage, mesh, rank);
       const BufferSlice slice = shard.slice(0);
       std::vector<std::int64_t> piece(static_cast<std::size_t>(shard.buffer_elements()), kNobody);
-      shard.scatter(whole.data(), piece.data() + slice.begin, sizeof(std::int64_t));
+      scatter(shard, whole, piece.data() + slice.begin);
       ASSERT_EQ(piece, piece_of_bucket(block, bucket, mesh, rank));
-      shard.gather(piece.data() + slice.begin, gathered.data(), sizeof(std::int64_t));
+      gather(shard, piece.data() + slice.begin, gathered);
     }
     ASSERT_EQ(gathered, whole);
   }
@@ -125,7 +139,7 @@ TEST(Shards, RunsAreAsLongAsTheyCanBe) {
   const Mesh mesh({{"tp", 2}});
   const auto runs = [&](const std::vector<ShardedDim>& dims) {
     std::vector<std::vector<std::int64_t>> found;
-    Shard(dims, mesh, 1).for_each_run([&](std::int64_t local, std::int64_t global, std::int64_t length) {
+    for_each_run(Shard(dims, mesh, 1).part(), [&](std::int64_t local, std::int64_t global, std::int64_t length) {
       found.push_back({local, global, length});
     });
     return found;

@@ -149,7 +149,7 @@ class LockStep {
   [[nodiscard]] std::deque<const TracedCommunication*>::const_iterator next_message(
       const Channel& channel, const TracedCommunication& receive) const {
     if (!limits_.matches_messages_by_id) return channel.messages.begin();
-    return std::find_if(channel.messages.begin(), channel.messages.end(), [&](const TracedCommunication* sent) {
+    return std::ranges::find_if(channel.messages, [&](const TracedCommunication* sent) {
       return communication_id(*sent->instruction) == communication_id(*receive.instruction) &&
              sent->at.micro_batch == receive.at.micro_batch;
     });

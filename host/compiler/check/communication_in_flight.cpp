@@ -23,8 +23,7 @@ void CommunicationInFlight::wait(const ByteRange& range) {
   const std::vector<std::uint64_t> numbers = found->second;
   for (const std::uint64_t number : numbers) {
     const Entry& entry = entries_.at(number);
-    const bool uses_range =
-        std::any_of(entry.uses.begin(), entry.uses.end(), [&](const Use& use) { return use.range.overlaps(range); });
+    const bool uses_range = std::ranges::any_of(entry.uses, [&](const Use& use) { return use.range.overlaps(range); });
     if (!uses_range) continue;
     if (entry.is_collective) {
       last_collective = number;

@@ -48,7 +48,7 @@ std::optional<std::string> find_fault(const Program& program, const Instruction&
 
 std::optional<std::string> find_foreign_axis(const Instruction& instruction, const std::vector<MeshAxis>& own) {
   for (const Axis& axis : communication_axes(instruction)) {
-    if (std::any_of(own.begin(), own.end(), [&](const MeshAxis& each) { return each.name == axis; })) continue;
+    if (std::ranges::any_of(own, [&](const MeshAxis& each) { return each.name == axis; })) continue;
     return "instruction '" + instruction.name + "' communicates over mesh axis '" + axis + "', which is not its own";
   }
   return std::nullopt;

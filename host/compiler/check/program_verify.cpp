@@ -114,8 +114,8 @@ void last_runs_are_last(const ProgramUnderCheck& check) {
   const Program& program = check.program;
   for (std::size_t task = 0; task < program.tasks.size(); ++task) {
     const auto& instructions = program.tasks[task].instructions;
-    const bool has_last_run = std::any_of(instructions.begin(), instructions.end(),
-                                          [](const Instruction& each) { return each.occurrence == Occurrence::last; });
+    const bool has_last_run =
+        std::ranges::any_of(instructions, [](const Instruction& each) { return each.occurrence == Occurrence::last; });
     if (!has_last_run) continue;
     int marked = 0;
     bool ends_with_marked = false;

@@ -81,8 +81,7 @@ class OperandRules {
   }
 
   [[nodiscard]] std::int64_t local_size(const Dim& dim, const std::vector<ShardedDim>& iteration) const {
-    const auto found =
-        std::find_if(iteration.begin(), iteration.end(), [&](const ShardedDim& each) { return each.dim == dim; });
+    const auto found = std::ranges::find(iteration, dim, &ShardedDim::dim);
     if (found == iteration.end()) fail("dimension '" + dim + "' is not among those that it iterates");
     std::int64_t pieces = 1;
     for (const AxisShard& shard : found->axes) pieces *= program_.mesh.size(shard.axis);
@@ -156,7 +155,7 @@ class OperandRules {
   void types_are_as_inferred(const Compute& compute) const {
     if (!check_.registry.has(compute.op)) fail("there is no such op");
     const auto flat = [this](BufferId id) { return is_flat(program_.buffer(id)); };
-    if (std::any_of(instruction_.inputs.begin(), instruction_.inputs.end(), flat)) return;
+    if (std::ranges::any_of(instruction_.inputs, flat)) return;
     for (std::size_t i = 0; const TensorType& expected : inferred(compute)) {
       if (i >= instruction_.outputs.size()) fail("lacks output " + std::to_string(i) + " of the op");
       const Buffer& buffer = program_.buffer(instruction_.outputs[i++]);

@@ -16,8 +16,8 @@ const Node* find_batch_statistic(const Graph& graph) {
     if (node.phase == Phase::forward) read.insert(node.operands.begin(), node.operands.end());
   }
   for (const Node& node : graph.nodes()) {
-    const bool reads_batch = std::any_of(node.operands.begin(), node.operands.end(),
-                                         [&](const Value& operand) { return has_batch(graph.type(operand)); });
+    const bool reads_batch =
+        std::ranges::any_of(node.operands, [&](const Value& operand) { return has_batch(graph.type(operand)); });
     if (node.phase != Phase::forward || !reads_batch) continue;
     for (int result = 0; result < static_cast<int>(node.results.size()); ++result) {
       if (!has_batch(node.results[static_cast<std::size_t>(result)]) && read.contains({node.id, result})) return &node;

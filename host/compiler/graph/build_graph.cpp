@@ -59,11 +59,8 @@ class GraphBuild {
       : request_(request), registry_(*request.registry), samples_(samples) {}
 
   BuiltGraph forward() {
+    built_.graph = build_model_graph(request_, request_.mode, samples_);
     Graph& graph = built_.graph;
-    graph.sizes = request_.sizes;
-    graph.sizes["batch"] = samples_;
-    GraphBuilder builder(graph, registry_, request_.mode, request_.float_type);
-    call_plugin(request_.model_origin, "build", [&] { request_.model->build(builder); });
     keep_sinks(graph, request_.outputs);
     check("building the model");
     if (request_.continuation) {
@@ -126,6 +123,15 @@ class GraphBuild {
 
 BuiltGraph build_graph(const CompileRequest& request, std::int64_t samples) {
   return GraphBuild(request, samples).run();
+}
+
+Graph build_model_graph(const CompileRequest& request, GraphMode mode, std::int64_t samples) {
+  Graph graph;
+  graph.sizes = request.sizes;
+  graph.sizes["batch"] = samples;
+  GraphBuilder builder(graph, *request.registry, mode, request.float_type);
+  call_plugin(request.model_origin, "build", [&] { request.model->build(builder); });
+  return graph;
 }
 
 std::set<Value> read_values(const Graph& graph) {

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +21,9 @@ struct BuiltGraph {
 /// `samples`: the size of "batch", those of one micro-batch over all replicas. \throws PluginError if the model or a
 /// strategy refuses. \throws VerificationError for defects.
 [[nodiscard]] BuiltGraph build_graph(const CompileRequest& request, std::int64_t samples);
+
+/// The graph that the request's model builds, before any strategy rewrites it. `samples`: as for build_graph().
+[[nodiscard]] Graph build_model_graph(const CompileRequest& request, GraphMode mode, std::int64_t samples);
 
 /// The graph after rewrite_forward. It has no gradients, and ops with a decomposition are still whole.
 [[nodiscard]] Graph build_forward_graph(const CompileRequest& request, std::int64_t samples);

@@ -1,11 +1,12 @@
 #include "compiler/graph/continue_sequence.hpp"
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compiler/graph/build_graph.hpp"
-#include "compiler/graph/source_values.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -181,6 +182,69 @@ class Continuer {
   /// Ids of the nodes of the new graph.
   std::vector<int> order_;
 };
+
+/// The nodes that are reached from the inputs of these names, themselves included.
+std::set<int> reached_from(const Graph& graph, const std::set<std::string>& inputs) {
+  std::set<int> reached;
+  for (const Node& node : graph.nodes()) {
+    const bool begins = node.is_input() && inputs.contains(node.name);
+    const bool follows =
+        std::ranges::any_of(node.operands, [&](const Value& operand) { return reached.contains(operand.node); });
+    if (begins || follows) reached.insert(node.id);
+  }
+  return reached;
+}
+
+/// The values that depend on the source of a text and not on the text, and that ops of the text read, such as the keys
+/// and values of an encoder's output. Generation computes them once per source. Inputs of the source are none of them:
+/// they are small, and every step may read them.
+std::set<Value> source_values(const Graph& graph, const Generation& generation) {
+  const std::set<int> of_source = reached_from(graph, {generation.source->input, generation.source->mask});
+  const std::set<int> of_text =
+      reached_from(graph, {generation.input, generation.positions, generation.documents, generation.mask});
+  std::set<Value> values;
+  for (const Node& node : graph.nodes()) {
+    if (!of_text.contains(node.id)) continue;
+    for (const Value& operand : node.operands) {
+      const bool is_of_source = of_source.contains(operand.node) && !of_text.contains(operand.node);
+      if (is_of_source && !graph.node(operand.node).is_input()) values.insert(operand);
+    }
+  }
+  for (const Value& value : values) {
+    if (value.result == 0) continue;
+    const Node& node = graph.node(value.node);
+    throw ConfigurationError("op " + node.op + " '" + node.name + "' hands result " + std::to_string(value.result) +
+                             " of the source to the text; accepted: result 0");
+  }
+  return values;
+}
+
+/// Makes the source values the outputs of the graph, by the names of their nodes, and removes all else.
+void keep_source_values(Graph& graph, const Generation& generation) {
+  const std::set<Value> values = source_values(graph, generation);
+  graph.sinks.clear();
+  for (const Value& value : values) {
+    graph.sinks.push_back({Sink::Kind::output, graph.node(value.node).name, value});
+  }
+  graph.remove_dead_nodes();
+  drop_unread_parameters(graph);
+}
+
+/// Turns the source values into constants of the graph, with the names of their nodes. Their initial values are 0.
+void take_source_values(Graph& graph, const Generation& generation) {
+  for (const Value& value : source_values(graph, generation)) {
+    Node& node = graph.node(value.node);
+    node.op = "parameter";
+    node.operands.clear();
+    node.attributes = {};
+    node.results.resize(1);
+    node.block = -1;
+    graph.parameters.push_back(
+        {.name = node.name, .value = value, .initialization = {}, .role = ParameterRole::constant});
+  }
+  graph.remove_dead_nodes();
+  drop_unread_parameters(graph);
+}
 
 }  // namespace
 

@@ -70,8 +70,7 @@ class Lifetimes {
   /// order.
   void wait(const ByteRange& waited) {
     const auto uses = [&](const Communication& each) {
-      return std::any_of(each.ranges.begin(), each.ranges.end(),
-                         [&](const auto& range) { return range.overlaps(waited); });
+      return std::ranges::any_of(each.ranges, [&](const auto& range) { return range.overlaps(waited); });
     };
     const auto last = std::find_if(in_flight_.rbegin(), in_flight_.rend(),
                                    [&](const Communication& each) { return each.is_collective && uses(each); });
@@ -137,10 +136,10 @@ int find_slots(const std::vector<Lifetime>& lifetimes, const BufferRanges& range
     }
   }
   for (auto& [buffer, instances] : by_buffer) {
-    std::sort(instances.begin(), instances.end(), [](const auto* a, const auto* b) { return a->begin < b->begin; });
+    std::ranges::sort(instances, [](const auto* a, const auto* b) { return a->begin < b->begin; });
   }
   const auto are_enough = [&](int slots) {
-    return std::all_of(by_buffer.begin(), by_buffer.end(), [&](const auto& each) {
+    return std::ranges::all_of(by_buffer, [&](const auto& each) {
       std::vector<int> ends(static_cast<std::size_t>(slots), -1);
       for (const Lifetime* instance : each.second) {
         int& end = ends[static_cast<std::size_t>(ranges.micro_batch_of_instance(instance->instance) % slots)];

@@ -67,7 +67,7 @@ class BestFit {
   [[nodiscard]] std::vector<std::size_t> in_time_order() const {
     std::vector<std::size_t> order(blocks_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+    std::ranges::stable_sort(order, [this](std::size_t a, std::size_t b) {
       const int begin_of_a = hull(blocks_[a]).begin;
       const int begin_of_b = hull(blocks_[b]).begin;
       return begin_of_a != begin_of_b ? begin_of_a < begin_of_b : blocks_[a].bytes > blocks_[b].bytes;
@@ -184,8 +184,7 @@ class FirstFit {
       return;
     }
     if (chunk != chunks_.begin()) --chunk;
-    const auto at = std::upper_bound(chunk->blocks.begin(), chunk->blocks.end(), placed.offset,
-                                     [](std::int64_t offset, const Placed& each) { return offset < each.offset; });
+    const auto at = std::ranges::upper_bound(chunk->blocks, placed.offset, {}, &Placed::offset);
     chunk->blocks.insert(at, placed);
     extend(chunk->time, placed);
     if (chunk->blocks.size() > kChunk) split(static_cast<std::size_t>(chunk - chunks_.begin()));
@@ -225,7 +224,7 @@ std::vector<std::size_t> by_weight(const std::vector<MemoryBlock>& blocks,
   for (const MemoryBlock& block : blocks) weights.push_back(weight(block));
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return weights[a] > weights[b]; });
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return weights[a] > weights[b]; });
   return order;
 }
 
@@ -273,8 +272,7 @@ MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t a
       duration,
   };
   // Best fit does not see that blocks take turns, so one attempt of first fit must succeed then.
-  const bool take_turns =
-      std::any_of(blocks.begin(), blocks.end(), [](const auto& each) { return each.spans.size() > 1; });
+  const bool take_turns = std::ranges::any_of(blocks, [](const auto& each) { return each.spans.size() > 1; });
   std::int64_t most_looks = take_turns ? std::numeric_limits<std::int64_t>::max() : kLooksPerAttempt;
   const bool is_quick = effort == PackingEffort::quick;
   if (is_quick && !take_turns) return best;

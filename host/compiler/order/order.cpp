@@ -52,8 +52,8 @@ class CompletionPlaces {
   void find_place(const TrainedBucket& each) {
     if (each.completion.instructions.empty()) return;
     const auto is_gradient = [&](BufferId output) {
-      return std::any_of(each.gradients.begin(), each.gradients.end(),
-                         [&](const auto& gradient) { return gradient.second == program_.root(output); });
+      return std::ranges::any_of(each.gradients,
+                                 [&](const auto& gradient) { return gradient.second == program_.root(output); });
     };
     for (std::size_t at = program_.schedule.size(); at-- > 0;) {
       const TaskInstance& run = program_.schedule[at];

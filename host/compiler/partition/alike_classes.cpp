@@ -149,7 +149,7 @@ class StageShapes {
 
   void add_parameter(std::size_t index) {
     const Parameter& parameter = model_.graph.parameters[index];
-    const auto uses = model_.index.uses.find(parameter.value);
+    const std::vector<GraphIndex::Use>& uses = model_.index.uses_of(parameter.value);
     StageParameter shape{.type = model_.graph.type(parameter.value),
                          .placed = model_.parameters[index],
                          .gradient_type = parameter.gradient_type,
@@ -163,13 +163,8 @@ class StageShapes {
       const auto norm_group = model_.norm_groups.of_parameter.find(parameter.name);
       if (norm_group != model_.norm_groups.of_parameter.end()) shape.norm_group = norm_group->second;
     }
-    std::set<int> stages;
-    if (uses == model_.index.uses.end()) {
-      stages.insert(0);
-    } else {
-      shape.block = block_number_[static_cast<std::size_t>(uses->second.front().node->block)];
-      for (const GraphIndex::Use& use : uses->second) stages.insert(stages_.stage(*use.node));
-    }
+    if (!uses.empty()) shape.block = block_number_[static_cast<std::size_t>(uses.front().node->block)];
+    const std::set<int> stages = model_.homes(parameter);
     if (stages.size() > 1) shape.shared = parameter.value.node;
     for (const int stage : stages) {
       parameter_place_[{stage, parameter.name}] = static_cast<int>(at(stage).parameters.size());
@@ -215,18 +210,13 @@ class StageShapes {
     const int stage = stages_.stage(node);
     StageResult shape{.type = node.results[static_cast<std::size_t>(number)],
                       .filters_at_rest = filters_at_rest(value)};
-    const auto uses = model_.index.uses.find(value);
-    if (uses != model_.index.uses.end()) {
-      for (const GraphIndex::Use& use : uses->second) {
-        const int chunk = stages_.chunk(use.node->block);
-        if (stages_.stage(chunk) == stage) continue;
-        shape.readers.emplace(chunk - stages_.chunk(node.block), receiving_kind(model_, value, chunk));
-      }
+    for (const GraphIndex::Use& use : model_.index.uses_of(value)) {
+      const int chunk = stages_.chunk(use.node->block);
+      if (stages_.stage(chunk) == stage) continue;
+      shape.readers.emplace(chunk - stages_.chunk(node.block), receiving_kind(model_, value, chunk));
     }
     if (!shape.readers.empty()) at(stage).sent.push_back(value);
-    const auto sinks = model_.index.sinks.find(value);
-    if (sinks == model_.index.sinks.end()) return shape;
-    for (const Sink* sink : sinks->second) {
+    for (const Sink* sink : model_.index.sinks_of(value)) {
       const auto place = parameter_place_.find({stage, sink->name});
       const bool is_gradient = sink->kind == Sink::Kind::parameter_gradient && place != parameter_place_.end();
       shape.sinks.emplace_back(sink->kind, is_gradient ? place->second : -1, is_gradient ? "" : sink->name);
@@ -274,9 +264,8 @@ void pair_messages(const PlacedModel& model, const StageShape& there, const Stag
     const Value value = here.received[i];
     for (std::size_t k = 0; k < here.chunks.size(); ++k) {
       const auto& uses = model.index.uses.at(value);
-      const bool is_read = std::any_of(uses.begin(), uses.end(), [&](const GraphIndex::Use& use) {
-        return stages.chunk(use.node->block) == here.chunks[k];
-      });
+      const bool is_read = std::ranges::any_of(
+          uses, [&](const GraphIndex::Use& use) { return stages.chunk(use.node->block) == here.chunks[k]; });
       if (is_read) pair(there.received[i], there.chunks[k], value, here.chunks[k], stages.stage(chunk_of(value)));
     }
   }
@@ -299,7 +288,7 @@ std::vector<AlikeClass> find_alike_classes(const PlacedModel& model) {
   std::vector<int> different;
   for (int i = 0; i < static_cast<int>(classes.size()); ++i) {
     const RankClass& own = classes[static_cast<std::size_t>(i)];
-    const auto like = std::find_if(different.begin(), different.end(), [&](int other) {
+    const auto like = std::ranges::find_if(different, [&](int other) {
       const RankClass& its = classes[static_cast<std::size_t>(other)];
       return its.updates == own.updates && shapes.shape(its.stage).is_like(shapes.shape(own.stage));
     });

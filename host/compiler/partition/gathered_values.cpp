@@ -103,7 +103,7 @@ void GatheredValues::insert(Task& task, const std::vector<const Gather*>& gather
   Insertions before;
   Insertions behind;
   for (const Gather* gather : gathers) {
-    const auto at = std::find(order.begin(), order.end(), gather->block) - order.begin();
+    const auto at = std::ranges::find(order, gather->block) - order.begin();
     const int ahead = order.at(static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, at - gather->prefetch)));
     const auto arrival = after_last_asynchronous(gather->instructions);
     for (auto each = gather->instructions.begin(); each != gather->instructions.end(); ++each) {

@@ -98,8 +98,7 @@ void GradientSinks::place_metric(const std::string& name, BufferId buffer, const
     flat->second = builder_.add_flat("metrics" + partial_suffix(partial), BufferKind::gradient, DType::f64,
                                      metric_elements(placed_metrics_), true);
   }
-  const auto placed = std::find_if(placed_metrics_.begin(), placed_metrics_.end(),
-                                   [&](const PlacedMetric& each) { return each.name == name; });
+  const auto placed = std::ranges::find(placed_metrics_, name, &PlacedMetric::name);
   builder_.make_view(buffer, flat->second, placed->offset);
 }
 
@@ -108,8 +107,7 @@ PartialAccumulators& GradientSinks::accumulators_of(const Sink& sink) {
   if (sink.kind == Sink::Kind::loss) return loss_;
   if (sink.kind == Sink::Kind::count) return count_;
   if (sink.kind == Sink::Kind::metric) return metrics_[sink.name];
-  const auto found =
-      std::find_if(gradients_.begin(), gradients_.end(), [&](const auto& each) { return each.first == sink.name; });
+  const auto found = std::ranges::find_if(gradients_, [&](const auto& each) { return each.first == sink.name; });
   if (found == gradients_.end()) {
     gradients_.emplace_back(sink.name, PartialAccumulators{});
   } else {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -25,6 +24,8 @@ class GradientSinks {
 
   /// The layout of contributions to `sink`. The host reads metrics as a whole.
   [[nodiscard]] Layout layout(const Sink& sink) const;
+  /// The type in which contributions to `sink` are added up.
+  [[nodiscard]] DType type_of(const Sink& sink) const;
   /// True if `task` has no contribution yet. The first contribution overwrites, and later ones add.
   [[nodiscard]] bool is_fresh(const Sink& sink, const AxisSet& partial, const TaskKey& task) const;
   /// The buffer for the next contribution, which is partial over `partial`.
@@ -62,7 +63,6 @@ class GradientSinks {
   /// Makes `buffer` a part of the accumulator of all metrics.
   void place_metric(const std::string& name, BufferId buffer, const AxisSet& partial);
   PartialAccumulators& accumulators_of(const Sink& sink);
-  [[nodiscard]] DType type_of(const Sink& sink) const;
   /// `start` reduce-scatters a task's gradient to this rank's piece. `finish` adds the piece to the step's accumulator.
   /// It waits for `start`, so it is inserted later.
   struct Reduction {

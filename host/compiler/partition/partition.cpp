@@ -242,27 +242,19 @@ class Partitioner {
   [[nodiscard]] bool contributes_directly(const Node& node, const std::vector<Home>& homes) const {
     for (std::size_t k = 0; k < homes.size(); ++k) {
       const Value value{node.id, static_cast<int>(k)};
-      const auto sinks = model_.index.sinks.find(value);
-      if (sinks == model_.index.sinks.end() || sinks->second.size() != 1 || values_.is_read(value)) return false;
-      const Sink& sink = *sinks->second.front();
+      const std::vector<const Sink*>& sinks = model_.index.sinks_of(value);
+      if (sinks.size() != 1 || values_.is_read(value)) return false;
+      const Sink& sink = *sinks.front();
       if (sink.kind == Sink::Kind::output) return false;
       if (homes[k].layout != sinks_.layout(sink)) return false;
-      if (node.results[k].dtype != accumulated_in(sink, node.results[k].dtype)) return false;
+      if (node.results[k].dtype != sinks_.type_of(sink)) return false;
       if (sinks_.is_fresh(sink, homes[k].partial, homes[k].task) != is_fresh(node, homes)) return false;
     }
     return !homes.empty();
   }
 
-  [[nodiscard]] DType accumulated_in(const Sink& sink, DType type) const {
-    if (sink.kind != Sink::Kind::parameter_gradient) return accumulation_type(type);
-    return gradient_type(*model_.graph.find_parameter(sink.name), type);
-  }
-
   void define(Value value, Home home) {
-    const auto sinks = model_.index.sinks.find(value);
-    if (sinks != model_.index.sinks.end()) {
-      for (const Sink* sink : sinks->second) add_to_sink(*sink, value, home);
-    }
+    for (const Sink* sink : model_.index.sinks_of(value)) add_to_sink(*sink, value, home);
     values_.define(value, std::move(home));
   }
 

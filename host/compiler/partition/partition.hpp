@@ -1,7 +1,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +10,6 @@
 #include "compiler/stack.hpp"
 #include "strata/graph.hpp"
 #include "strata/layout.hpp"
-#include "strata/op.hpp"
 #include "strata/program.hpp"
 
 namespace strata::host {

@@ -120,10 +120,8 @@ BufferId Values::load(const Node& input, const Layout& layout, const TaskKey& ta
 
 void Values::send_to_readers(Value value, const Home& home) {
   if (!sent_.insert(value).second) return;
-  const auto uses = model_.index.uses.find(value);
-  if (uses == model_.index.uses.end()) return;
   std::set<int> chunks;
-  for (const GraphIndex::Use& use : uses->second) {
+  for (const GraphIndex::Use& use : model_.index.uses_of(value)) {
     if (!is_here(*use.node)) chunks.insert(model_.stages.chunk(use.node->block));
   }
   for (const int chunk : chunks) {
@@ -174,7 +172,7 @@ void Values::order_receives() {
         order[each->second] = {first, each->first, each->second};
       }
     }
-    std::sort(order.begin(), order.end());
+    std::ranges::sort(order);
     std::vector<Instruction> ordered;
     ordered.reserve(instructions.size());
     for (const auto& [to, sent, from] : order) ordered.push_back(std::move(instructions[from]));

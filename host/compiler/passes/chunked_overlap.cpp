@@ -123,9 +123,8 @@ class TaskOverlap {
     const Dim& rows = each->operand_dims[0].front();
     const auto begins = [&](const Dims& dims) { return !dims.empty() && dims.front() == rows; };
     const auto fits = [&](const Dims& dims) { return begins(dims) || !contains(dims, rows); };
-    return !contains(each->operand_dims[1], rows) &&
-           std::all_of(each->operand_dims.begin(), each->operand_dims.end(), fits) &&
-           std::all_of(each->result_dims.begin(), each->result_dims.end(), begins);
+    return !contains(each->operand_dims[1], rows) && std::ranges::all_of(each->operand_dims, fits) &&
+           std::ranges::all_of(each->result_dims, begins);
   }
 
   [[nodiscard]] std::optional<std::size_t> sole_writer(BufferId buffer, std::size_t reader) const {
@@ -157,7 +156,7 @@ class TaskOverlap {
 
   /// True if an operand is already split into another number of parts.
   [[nodiscard]] bool is_cut_otherwise(const Instruction& instruction, int count) const {
-    return std::any_of(instruction.inputs.begin(), instruction.inputs.end(), [&](BufferId input) {
+    return std::ranges::any_of(instruction.inputs, [&](BufferId input) {
       const auto first = views_.lower_bound({input, 0, 0});
       return first != views_.end() && std::get<0>(first->first) == input && std::get<1>(first->first) != count;
     });

@@ -50,7 +50,7 @@ class CollectiveReplacement final : public ConversionContext {
 
 void require_conversion(const CollectiveReplacement& made) {
   const auto writes_output = [&](const Instruction& each) { return contains(each.outputs, made.output()); };
-  if (std::none_of(made.instructions.begin(), made.instructions.end(), writes_output)) {
+  if (std::ranges::none_of(made.instructions, writes_output)) {
     made.refuse("no instruction writes the output");
   }
   const std::vector<Axis>& planned = made.planned().axes;
@@ -138,16 +138,15 @@ class Converter {
 
   /// True if `instruction` accesses memory that the finish writes, or writes memory that it reads.
   [[nodiscard]] bool conflicts(const Finish& finish, const Instruction& instruction) const {
-    return std::any_of(finish.begin(), finish.end(), [&](const Instruction& each) {
+    return std::ranges::any_of(finish, [&](const Instruction& each) {
       return share(each.outputs, instruction.inputs) || share(each.outputs, instruction.outputs) ||
              share(each.inputs, instruction.outputs);
     });
   }
 
   [[nodiscard]] bool share(const std::vector<BufferId>& a, const std::vector<BufferId>& b) const {
-    return std::any_of(a.begin(), a.end(), [&](BufferId one) {
-      return std::any_of(b.begin(), b.end(), [&](BufferId other) { return overlap(one, other); });
-    });
+    return std::ranges::any_of(
+        a, [&](BufferId one) { return std::ranges::any_of(b, [&](BufferId other) { return overlap(one, other); }); });
   }
 
   [[nodiscard]] bool overlap(BufferId a, BufferId b) const {

@@ -43,8 +43,7 @@ class UnusedInstructions {
 
   [[nodiscard]] bool is_used(const Instruction& instruction) {
     if (instruction.is<Send>() || instruction.is<Receive>()) return true;
-    return std::any_of(instruction.outputs.begin(), instruction.outputs.end(),
-                       [this](BufferId output) { return bool(flag(output)); });
+    return std::ranges::any_of(instruction.outputs, [this](BufferId output) { return bool(flag(output)); });
   }
 
   bool need_operands(const Instruction& instruction) {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -72,7 +71,7 @@ class EarlyCollectives {
   /// True if an instruction of `along` must stay after the one at `at`.
   [[nodiscard]] bool depends(const std::vector<std::size_t>& along, std::size_t at) const {
     const Instruction& earlier = instructions_[at];
-    return std::any_of(along.begin(), along.end(), [&](std::size_t each) {
+    return std::ranges::any_of(along, [&](std::size_t each) {
       const Instruction& later = instructions_[each];
       return share_memory(earlier.outputs, later.inputs) || share_memory(earlier.outputs, later.outputs) ||
              share_memory(earlier.inputs, later.outputs);
@@ -80,9 +79,8 @@ class EarlyCollectives {
   }
 
   [[nodiscard]] bool share_memory(const std::vector<BufferId>& some, const std::vector<BufferId>& others) const {
-    return std::any_of(some.begin(), some.end(), [&](BufferId one) {
-      return std::any_of(others.begin(), others.end(),
-                         [&](BufferId other) { return program_.root(one) == program_.root(other); });
+    return std::ranges::any_of(some, [&](BufferId one) {
+      return std::ranges::any_of(others, [&](BufferId other) { return program_.root(one) == program_.root(other); });
     });
   }
 

@@ -123,8 +123,7 @@ class TaskFuser {
     if (producer.result_dims.empty() != consumer.result_dims.empty()) return std::nullopt;
     std::vector<ShardedDim> iteration = producer.iteration;
     for (const ShardedDim& dim : consumer.iteration) {
-      const auto same =
-          std::find_if(iteration.begin(), iteration.end(), [&](const ShardedDim& each) { return each.dim == dim.dim; });
+      const auto same = std::ranges::find(iteration, dim.dim, &ShardedDim::dim);
       if (same == iteration.end()) {
         iteration.push_back(dim);
       } else if (*same != dim) {
@@ -170,7 +169,7 @@ class TaskFuser {
       early = early && (static_cast<int>(i) == pattern.operand || !uses_.is_written_after(second[i], producer));
     }
     for (const BufferId output : instructions_[consumer].outputs) early = early && uses_.writers(output).size() == 1;
-    const bool late = !keeps_product && std::none_of(first.begin(), first.end(), [&](BufferId input) {
+    const bool late = !keeps_product && std::ranges::none_of(first, [&](BufferId input) {
       return uses_.is_written_after(input, producer);
     });
     const bool wants_early =
@@ -234,7 +233,7 @@ class TaskFuser {
   [[nodiscard]] std::optional<BufferId> first_term(const Instruction& sum, std::size_t at) const {
     std::optional<BufferId> first;
     for (const BufferId term : sum.inputs) {
-      if (std::count(sum.inputs.begin(), sum.inputs.end(), term) != 1) return std::nullopt;
+      if (std::ranges::count(sum.inputs, term) != 1) return std::nullopt;
       if (program_.buffer(term).base >= 0 || is_persistent(term)) return std::nullopt;
       // A sum in memory that is being sent would wait until another rank has received it.
       if (uses_.is_sent(term)) return std::nullopt;
@@ -247,7 +246,7 @@ class TaskFuser {
   void rename(BufferId from, BufferId to) {
     for (const TaskUses::Place& place : uses_.rename(from, to)) {
       std::vector<BufferId>& inputs = program_.tasks[place.task].instructions[place.at].inputs;
-      std::replace(inputs.begin(), inputs.end(), from, to);
+      std::ranges::replace(inputs, from, to);
     }
     for (auto& [name, buffer] : program_.reports) {
       if (buffer == from) buffer = to;

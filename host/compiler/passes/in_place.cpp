@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <compare>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "compiler/passes/passes.hpp"
@@ -100,8 +99,8 @@ class InPlaceReuse {
     if (last.is_sent || last.by_several_chunks || last_of_result.by_several_chunks) return false;
     if (last.position > position) return false;
     const auto same_root = [&](BufferId other) { return program_.root(other) == root; };
-    return std::count_if(instruction.inputs.begin(), instruction.inputs.end(), same_root) == 1 &&
-           std::none_of(instruction.outputs.begin(), instruction.outputs.end(), same_root);
+    return std::ranges::count_if(instruction.inputs, same_root) == 1 &&
+           std::ranges::none_of(instruction.outputs, same_root);
   }
 
   void take_over(BufferId from, BufferId to) {

@@ -51,7 +51,7 @@ class GroupFinder {
  private:
   /// True if all operands that no path brings are there before the instruction at `begin`.
   [[nodiscard]] bool has_other_operands(const Instruction& compute, std::size_t begin) const {
-    return std::all_of(compute.inputs.begin(), compute.inputs.end(), [&](BufferId input) {
+    return std::ranges::all_of(compute.inputs, [&](BufferId input) {
       return group_.arriving.contains(input) || uses_.is_written_before(input, begin);
     });
   }
@@ -67,11 +67,10 @@ class GroupFinder {
   bool add_results(const RoutedOp& op, const Instruction& compute) {
     if (op.rows.results.empty()) {
       // A sum that another instruction adds to could begin with the op, or end with it.
-      return std::all_of(compute.outputs.begin(), compute.outputs.end(),
-                         [this](BufferId output) { return uses_.writer(output).has_value(); });
+      return std::ranges::all_of(compute.outputs, [this](BufferId output) { return uses_.writer(output).has_value(); });
     }
     if (op.rows.results.size() != compute.outputs.size() || compute.as<Compute>()->accumulate) return false;
-    return std::all_of(compute.outputs.begin(), compute.outputs.end(), [this](BufferId output) {
+    return std::ranges::all_of(compute.outputs, [this](BufferId output) {
       const std::optional<RowPath> path = uses_.leaving(output);
       if (!path || !uses_.writer(output)) return false;
       const bool is_sum = uses_.instruction(path->collective).as<Collective>()->kind == CollectiveKind::reduce_scatter;
@@ -110,7 +109,7 @@ class GroupFinder {
 
   /// True if no instruction outside of the group reads what moves within it.
   [[nodiscard]] bool serves_the_group_alone() const {
-    return std::all_of(group_.arriving.begin(), group_.arriving.end(), [this](const auto& each) {
+    return std::ranges::all_of(group_.arriving, [this](const auto& each) {
       const RowPath& path = each.second;
       return is_read_within(each.first) && (!path.pack || is_read_within(uses_.instruction(*path.pack).outputs[0])) &&
              is_read_within(uses_.instruction(path.collective).outputs[0]);
@@ -118,8 +117,8 @@ class GroupFinder {
   }
   [[nodiscard]] bool is_read_within(BufferId buffer) const {
     const auto readers = uses_.readers(buffer);
-    return readers && std::all_of(readers->begin(), readers->end(),
-                                  [this](std::size_t reader) { return group_.members.contains(reader); });
+    return readers &&
+           std::ranges::all_of(*readers, [this](std::size_t reader) { return group_.members.contains(reader); });
   }
 
   const Program& program_;

@@ -52,9 +52,9 @@ class TaskMarks {
   [[nodiscard]] bool is_read_by(BufferId buffer, BufferId marks, const RowPath& rows) const {
     const auto readers = uses_.readers(buffer);
     const std::vector<RoutedOp>& ops = uses_.ops().at(marks);
-    return readers && std::all_of(readers->begin(), readers->end(), [&](std::size_t reader) {
+    return readers && std::ranges::all_of(*readers, [&](std::size_t reader) {
              return reader == rows.unpack ||
-                    std::any_of(ops.begin(), ops.end(), [&](const RoutedOp& op) { return op.at == reader; });
+                    std::ranges::any_of(ops, [&](const RoutedOp& op) { return op.at == reader; });
            });
   }
 

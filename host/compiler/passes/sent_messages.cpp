@@ -209,7 +209,7 @@ class SentMemory {
     const auto of_micro_batch = runs_.find(send.micro_batch + distance);
     if (of_micro_batch == runs_.end()) return std::nullopt;
     const auto& runs = of_micro_batch->second;
-    const auto run = std::find_if(runs.begin(), runs.end(), [task](const auto& each) { return each.first == task; });
+    const auto run = std::ranges::find_if(runs, [task](const auto& each) { return each.first == task; });
     if (run == runs.end()) return std::nullopt;
     const std::vector<std::size_t>& executed =
         executed_[static_cast<std::size_t>(task)][run->second.is_last ? 1 : 0].executed;
@@ -306,7 +306,7 @@ class ChannelMerge {
 };
 
 bool have_sends(const std::vector<Program>& programs) {
-  return std::any_of(programs.begin(), programs.end(), [](const Program& program) {
+  return std::ranges::any_of(programs, [](const Program& program) {
     return has_instruction(program, [](const Instruction& each) { return each.is<Send>(); });
   });
 }
@@ -318,9 +318,8 @@ void add_if_the_step_ends(std::vector<Program>& programs, const std::vector<int>
   const std::vector<StepVariant> variants = step_variants(programs).variants;
   const auto ends_with = [&](const std::vector<SendWait>& some) {
     std::vector<SendWait> added;
-    std::copy_if(some.begin(), some.end(), std::back_inserter(added),
-                 [&](const SendWait& wait) { return add(programs, wait); });
-    const bool ends = std::all_of(variants.begin(), variants.end(), [&](const StepVariant& variant) {
+    std::ranges::copy_if(some, std::back_inserter(added), [&](const SendWait& wait) { return add(programs, wait); });
+    const bool ends = std::ranges::all_of(variants, [&](const StepVariant& variant) {
       return StepClock(programs, class_of_rank, variant.step).has_ended();
     });
     if (!ends) std::for_each(added.rbegin(), added.rend(), [&](const SendWait& wait) { remove(programs, wait); });

@@ -37,7 +37,7 @@ bool TaskUses::is_written_after(BufferId buffer, std::size_t at) const {
   const auto found = writes_of_root_.find(program_.root(buffer));
   if (found == writes_of_root_.end()) return false;
   const auto [begin, end] = bytes_in_root(program_, buffer);
-  return std::any_of(found->second.begin(), found->second.end(), [&, begin = begin, end = end](const Write& write) {
+  return std::ranges::any_of(found->second, [&, begin = begin, end = end](const Write& write) {
     const auto [first, last] = bytes_in_root(program_, write.buffer);
     return write.at > at && first < end && begin < last;
   });
@@ -52,8 +52,8 @@ bool TaskUses::is_read_only_at(BufferId buffer, std::size_t at) const {
 bool TaskUses::is_read_after(BufferId buffer, std::size_t at) const {
   const auto found = reads_.find(buffer);
   if (found == reads_.end()) return false;
-  return std::any_of(found->second.begin(), found->second.end(),
-                     [this, at](const Use& use) { return !is_in_this_task(use) || use.at > at; });
+  return std::ranges::any_of(found->second,
+                             [this, at](const Use& use) { return !is_in_this_task(use) || use.at > at; });
 }
 
 std::size_t TaskUses::last_use_before(BufferId buffer, std::size_t at) const {

@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "compiler/passes/passes.hpp"
@@ -129,7 +127,7 @@ class WaitInserter {
     const std::vector<std::shared_ptr<InFlight>> here = found->second;
     for (const std::shared_ptr<InFlight>& each : here) {
       const bool uses_range =
-          std::any_of(each->uses.begin(), each->uses.end(), [&](const Use& use) { return use.range.overlaps(range); });
+          std::ranges::any_of(each->uses, [&](const Use& use) { return use.range.overlaps(range); });
       if (!uses_range) continue;
       for (const Use& use : each->uses) {
         const auto place = in_flight_.find(use.range.instance);

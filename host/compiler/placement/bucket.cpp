@@ -1,7 +1,6 @@
 #include "compiler/placement/bucket.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace strata::host {
 namespace {

@@ -6,7 +6,7 @@ namespace strata::host {
 namespace {
 
 bool has_filter(const std::vector<Rule>& rules) {
-  return std::any_of(rules.begin(), rules.end(), [](const Rule& rule) { return static_cast<bool>(rule.filter); });
+  return std::ranges::any_of(rules, [](const Rule& rule) { return static_cast<bool>(rule.filter); });
 }
 
 std::vector<bool> answers(const std::vector<Rule>& rules, const RuleTarget& target) {

@@ -67,7 +67,7 @@ void require_schedule(const std::vector<ScheduledTask>& tasks, const Stages& sta
       fail(to_string(task) + " comes before its " + std::string(to_string(before)));
     }
   }
-  const auto chunks = std::count(stages.stage_of_chunk.begin(), stages.stage_of_chunk.end(), stage);
+  const auto chunks = std::ranges::count(stages.stage_of_chunk, stage);
   const std::size_t phases = stages.splits_weight_gradients ? 3 : 2;
   const std::size_t expected = phases * static_cast<std::size_t>(chunks) * static_cast<std::size_t>(micro_batches);
   if (count != expected) {
@@ -195,8 +195,8 @@ Stages place_blocks(const std::vector<BlockCost>& costs, const Mesh& mesh,
 }
 
 RankClasses classify_ranks(const Mesh& mesh, const Stages& stages, const std::vector<PlacedParameter>& parameters) {
-  const auto single = std::find_if(parameters.begin(), parameters.end(),
-                                   [](const PlacedParameter& each) { return each.storage.single_writer; });
+  const auto single =
+      std::ranges::find_if(parameters, [](const PlacedParameter& each) { return each.storage.single_writer; });
   std::optional<AxisCoordinate> stage;
   std::optional<AxisCoordinate> writer;
   if (!stages.axis.empty()) stage.emplace(mesh, stages.axis);

@@ -3,8 +3,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "compiler/placement/storage.hpp"

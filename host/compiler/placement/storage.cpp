@@ -49,8 +49,7 @@ class StorageResolver {
     const AxisSet sharding = axes_of(rules_.canonical(graph_.type(parameter.value).dims, parameter.name));
     for (auto* axes : {&storage.axes, &storage.secondary_axes}) {
       std::erase_if(*axes, [&](const Axis& axis) { return mesh.size(axis) == 1 || sharding.contains(axis); });
-      std::sort(axes->begin(), axes->end(),
-                [&](const Axis& a, const Axis& b) { return mesh.order(a) < mesh.order(b); });
+      std::ranges::sort(*axes, [&](const Axis& a, const Axis& b) { return mesh.order(a) < mesh.order(b); });
     }
     if (storage.secondary_axes == storage.axes) storage.secondary_axes.clear();
     if (storage.axes.empty()) {
@@ -98,7 +97,7 @@ class StorageResolver {
                            std::to_string(kMostPrefetch));
     }
     const auto stored = [&](const Axis& axis) { return contains(storage.axes, axis); };
-    if (!std::all_of(storage.secondary_axes.begin(), storage.secondary_axes.end(), stored)) {
+    if (!std::ranges::all_of(storage.secondary_axes, stored)) {
       throw claimant.error("keeps secondary pieces over axes that parameters are not stored over");
     }
     if (storage.single_writer && (storage.sharding != Sharding::nothing || storage.axes.size() != 1)) {

@@ -87,21 +87,15 @@ StoredParameters store_parameters(const PlacedModel& model, int stage, ProgramBu
   StoredParameters stored;
   for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
     const Parameter& parameter = graph.parameters[i];
-    const auto uses = model.index.uses.find(parameter.value);
-    const bool is_read = uses != model.index.uses.end();
-    std::set<int> stages;
-    if (is_read) {
-      for (const GraphIndex::Use& use : uses->second) stages.insert(model.stages.stage(*use.node));
-    } else {
-      stages.insert(0);
-    }
+    const std::vector<GraphIndex::Use>& uses = model.index.uses_of(parameter.value);
+    const std::set<int> stages = model.homes(parameter);
     if (!stages.contains(stage)) continue;
     const PlacedParameter& placed = model.parameters[i];
     const AssignedUpdate update = model.is_training() ? model.groups.updates[i] : AssignedUpdate{};
     store(model, parameter, stored, builder);
     const DType type = graph.type(parameter.value).dtype;
     stored.members.push_back({.index = builder.program().parameters.size() - 1,
-                              .block = is_read ? uses->second.front().node->block : -1,
+                              .block = uses.empty() ? -1 : uses.front().node->block,
                               .kind = {.storage = placed.storage,
                                        .shard_axes = shard_axes(builder.program().parameters.back()),
                                        .stages = {stages.begin(), stages.end()},

@@ -54,8 +54,8 @@ void compare(std::vector<std::string>& differences, const std::string& what, con
 Counterparts counterparts_of(const Program& program, const std::string& name, const Collective& collective) {
   Counterparts result{collective.axes, collective.members, std::nullopt, false};
   for (const Axis& axis : result.axes) static_cast<void>(program.mesh.order(axis));  // throws on an unknown axis
-  std::sort(result.axes.begin(), result.axes.end(),
-            [&](const Axis& a, const Axis& b) { return program.mesh.order(a) < program.mesh.order(b); });
+  std::ranges::sort(result.axes,
+                    [&](const Axis& a, const Axis& b) { return program.mesh.order(a) < program.mesh.order(b); });
   const int ranks = program.group_size(collective);
   if (collective.kind == CollectiveKind::broadcast && (collective.root < 0 || collective.root >= ranks)) {
     throw VerificationError("communication '" + name + "' names rank " + std::to_string(collective.root) + " of " +

@@ -18,9 +18,8 @@ namespace strata::host {
 /// True if `predicate` holds for an instruction of the program.
 template <class Predicate>
 [[nodiscard]] bool has_instruction(const Program& program, const Predicate& predicate) {
-  return std::any_of(program.tasks.begin(), program.tasks.end(), [&](const Task& task) {
-    return std::any_of(task.instructions.begin(), task.instructions.end(), predicate);
-  });
+  return std::ranges::any_of(program.tasks,
+                             [&](const Task& task) { return std::ranges::any_of(task.instructions, predicate); });
 }
 
 /// The position after the last asynchronous instruction. Instructions from there on may wait for it.
@@ -33,9 +32,8 @@ template <class Predicate>
 template <class Predicate>
 [[nodiscard]] std::ptrdiff_t last_writer(const Task& task, const Predicate& is_wanted) {
   const auto found =
-      std::find_if(task.instructions.rbegin(), task.instructions.rend(), [&](const Instruction& instruction) {
-        return std::any_of(instruction.outputs.begin(), instruction.outputs.end(), is_wanted);
-      });
+      std::find_if(task.instructions.rbegin(), task.instructions.rend(),
+                   [&](const Instruction& instruction) { return std::ranges::any_of(instruction.outputs, is_wanted); });
   return task.instructions.rend() - found - 1;
 }
 

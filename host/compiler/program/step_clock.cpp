@@ -25,12 +25,12 @@ StepClock::StepClock(const std::vector<Program>& programs, const std::vector<int
     ready_.push_back(number);
   }
   run();
-  has_ended_ = std::all_of(classes_.begin(), classes_.end(),
-                           [](const Class& each) { return each.position == each.trace.steps.size(); });
+  has_ended_ =
+      std::ranges::all_of(classes_, [](const Class& each) { return each.position == each.trace.steps.size(); });
 }
 
 void StepClock::resolve_counterparts(int number, const Mesh& mesh, const std::vector<int>& class_of_rank) {
-  const auto first = std::find(class_of_rank.begin(), class_of_rank.end(), number);
+  const auto first = std::ranges::find(class_of_rank, number);
   if (first == class_of_rank.end()) return;
   const int rank = static_cast<int>(first - class_of_rank.begin());
   Class& own = at(number);
@@ -110,9 +110,7 @@ void StepClock::pass(int number, std::int64_t moment) {
 std::int64_t StepClock::moment(std::size_t program, std::int64_t ordinal) const {
   const Class& own = classes_[program];
   const auto& steps = own.trace.steps;
-  const auto next =
-      std::upper_bound(steps.begin(), steps.end(), ordinal,
-                       [](std::int64_t at, const TracedCommunication& step) { return at < step.ordinal; });
+  const auto next = std::ranges::upper_bound(steps, ordinal, {}, &TracedCommunication::ordinal);
   if (next == steps.begin()) return ordinal;
   const auto before = static_cast<std::size_t>(next - steps.begin()) - 1;
   return own.moments[before] + ordinal - steps[before].ordinal;

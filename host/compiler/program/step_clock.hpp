@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/functional/hash.hpp>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -48,14 +49,6 @@ class StepClock {
   };
   /// Sender's class, receiver's class, id, micro-batch.
   using MessageKey = std::tuple<int, int, std::uint64_t, int>;
-  struct MessageHash {
-    std::size_t operator()(const MessageKey& key) const {
-      const auto& [sender, receiver, id, micro_batch] = key;
-      return id + static_cast<std::size_t>(sender) * 0x9e3779b97f4a7c15U +
-             static_cast<std::size_t>(receiver) * 0xff51afd7ed558ccdU +
-             static_cast<std::size_t>(micro_batch) * 0xc2b2ae3d27d4eb4fU;
-    }
-  };
   struct Message {
     std::int64_t moment = 0;
     std::size_t step = 0;
@@ -69,7 +62,7 @@ class StepClock {
   [[nodiscard]] Class& at(int number) { return classes_[static_cast<std::size_t>(number)]; }
 
   std::vector<Class> classes_;
-  std::unordered_map<MessageKey, Message, MessageHash> messages_;
+  std::unordered_map<MessageKey, Message, boost::hash<MessageKey>> messages_;
   /// The classes that have arrived at a collective, by its members, id and micro-batch.
   std::map<std::tuple<std::vector<int>, std::uint64_t, int>, std::map<int, std::int64_t>> arrived_;
   std::deque<int> ready_;

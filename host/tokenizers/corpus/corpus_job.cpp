@@ -1,7 +1,6 @@
 #include "tokenizers/corpus/corpus_job.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -62,20 +61,12 @@ class OrderedWorkers {
   /// thread cannot start.
   OrderedWorkers(int threads, std::function<Work()> make_work) : make_work_(std::move(make_work)) {
     try {
-      for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+      for (int i = 0; i < threads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
     } catch (const std::system_error& error) {
-      const std::size_t started = threads_.size();
-      end();
-      throw RuntimeError("thread " + std::to_string(started + 1) + " of " + std::to_string(threads) +
+      throw RuntimeError("thread " + std::to_string(threads_.size() + 1) + " of " + std::to_string(threads) +
                          " cannot start: " + error.what());
-    } catch (...) {
-      end();
-      throw;
     }
   }
-  ~OrderedWorkers() { end(); }
-  OrderedWorkers(const OrderedWorkers&) = delete;
-  OrderedWorkers& operator=(const OrderedWorkers&) = delete;
 
   void add(Task task) {
     const auto shared = std::make_shared<Task>(std::move(task));
@@ -105,22 +96,12 @@ class OrderedWorkers {
  private:
   using Job = std::packaged_task<Result(Work& work)>;
 
-  void end() {
-    {
-      const std::scoped_lock lock(mutex_);
-      ends_ = true;
-    }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-    threads_.clear();
-  }
-
-  void run() {
+  void run(const std::stop_token& stop) {
     Work work;
     std::unique_lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [&] { return ends_ || !waiting_.empty(); });
-      if (ends_) return;
+      changed_.wait(lock, stop, [&] { return !waiting_.empty(); });
+      if (stop.stop_requested()) return;
       Job job = std::move(waiting_.front());
       waiting_.pop_front();
       lock.unlock();
@@ -131,12 +112,11 @@ class OrderedWorkers {
 
   std::function<Work()> make_work_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   /// Of the thread that adds and takes.
   std::deque<std::pair<std::shared_ptr<Task>, std::future<Result>>> results_;
   std::deque<Job> waiting_;
-  bool ends_ = false;
-  std::vector<std::thread> threads_;
+  std::vector<std::jthread> threads_;
 };
 
 /// A job with its files open and its choices made.
@@ -225,10 +205,8 @@ class CorpusRun {
   }
 
   [[nodiscard]] std::int32_t token_of_argument(const std::string& text) const {
-    std::int32_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const bool is_number = error == std::errc{} && end == text.data() + text.size();
-    if (is_number && number >= 0) return number;
+    const auto number = parse_number<std::int32_t>(text);
+    if (number && *number >= 0) return *number;
     const std::optional<std::int32_t> token = tokenizer_->token_of(text);
     if (!token) {
       throw ConfigurationError("--document-token: found '" + text +

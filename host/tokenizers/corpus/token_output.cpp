@@ -97,7 +97,7 @@ void TokenOutput::write(const void* data, std::size_t bytes, std::int64_t offset
 void TokenOutput::append(std::span<const std::int32_t> tokens) {
   if (type_ == StoredType::uint16) {
     const auto is_wide = [](std::int32_t token) { return !std::in_range<std::uint16_t>(token); };
-    if (std::any_of(tokens.begin(), tokens.end(), is_wide)) {
+    if (std::ranges::any_of(tokens, is_wide)) {
       throw RuntimeError("'" + output_.string() +
                          "': found a token whose number does not fit uint16; accepted: --dtype "
                          "uint32");
@@ -212,7 +212,7 @@ std::optional<CorpusChunk> CorpusReader::next() {
   chunk.first_line = position_.line + 1;
   if (chunk.has_lines) {
     read_lines(chunk, file);
-    position_.line += std::count(chunk.text.begin(), chunk.text.end(), '\n');
+    position_.line += std::ranges::count(chunk.text, '\n');
   } else {
     chunk.text.resize(static_cast<std::size_t>(file.bytes()));
     file.read(0, file.bytes(), chunk.text.data());

@@ -38,16 +38,6 @@ void gated_activation_rule(GradientContext& context) {
   }
 }
 
-class GatedActivationGradient final : public DescribedOp {
- public:
-  using DescribedOp::DescribedOp;
-
-  // Kernels may write all of the first result before they begin the second, which reads dy and gate.
-  std::vector<int> in_place_operands(int result) const override {
-    return result == 0 ? std::vector<int>{2} : std::vector<int>{0, 1};
-  }
-};
-
 Work prepare_activation(const OpInstance& op) {
   return map_elements<1>(op, activation_function(op.attributes.word("kind")).value);
 }
@@ -105,10 +95,13 @@ void register_activation(Registration& registration) {
           .in_place = {0, 1},
           .precision = OperandPrecision::common,
           .gradient = gated_activation_rule});
-  add_op<GatedActivationGradient>(registration, {.name = "gated_activation_gradient",
-                                                 .documentation = "dy, gate, up -> dy · up · f'(gate), dy · f(gate).",
-                                                 .operands = 3,
-                                                 .infer = infer_activation<2>});
+  add_op(registration,
+         {.name = "gated_activation_gradient",
+          .documentation = "dy, gate, up -> dy · up · f'(gate), dy · f(gate).",
+          .operands = 3,
+          .infer = infer_activation<2>,
+          // Kernels may write all of the first result before they begin the second, which reads dy and gate.
+          .in_place_by_result = {{2}, {0, 1}}});
   registration.add(reference::kernel({"activation", "r", "r", prepare_activation}));
   registration.add(reference::kernel({"activation_gradient", "rr", "r", prepare_activation_gradient}));
   registration.add(reference::kernel({"gated_activation", "rr", "r", prepare_gated_activation}));

@@ -28,102 +28,70 @@ void require_channels(const Types& types, std::size_t first, const Node& node) {
   }
 }
 
-/// Only the images may have a short type.
-OperandPrecision precision_of(int operand) {
-  return operand == 0 ? OperandPrecision::any : OperandPrecision::unchanged;
+Types infer_batch_norm(const Types& types, const Node& node) {
+  require_channels(types, 1, node);
+  require(node.attributes.number("epsilon") > 0, node, "epsilon must be above 0");
+  const double momentum = node.attributes.number("momentum");
+  require(momentum >= 0 && momentum <= 1, node, "momentum must be from 0 to 1");
+  return {types[0], types[1], types[1]};
 }
 
-class BatchNorm final : public NamedOp {
- public:
-  BatchNorm()
-      : NamedOp(
-            "batch_norm",
-            "x, gain [C], bias [C], running_mean [C], running_variance [C] -> y, mean [C], variance [C] (attributes "
-            "epsilon, momentum): normalises each channel C of x over all its other dims, the batch of all ranks "
-            "included (Ioffe and Szegedy, 2015). The gradient of a running average is momentum · (statistic - "
-            "average), with the unbiased variance. Short-hand for batch_mean, batch_variance and "
-            "batch_normalize.") {}
+Attributes count_of(const Graph& graph, const Node& node) {
+  const Dims& channels = graph.type(node.operands[1]).dims;
+  return {{"channels", channels[0]}, {"count", values_of_channel(graph, graph.type(node.operands[0]).dims, channels)}};
+}
 
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 5);
-    require_channels(types, 1, node);
-    require(node.attributes.number("epsilon") > 0, node, "epsilon must be above 0");
-    const double momentum = node.attributes.number("momentum");
-    require(momentum >= 0 && momentum <= 1, node, "momentum must be from 0 to 1");
-    return {types[0], types[1], types[1]};
+void decompose_batch_norm(DecomposeContext& context) {
+  const std::vector<Value> operands = context.node().operands;
+  const Attributes count = count_of(context.graph(), context.node());
+  const Value mean = context.emit("batch_mean", {operands[0]}, count)[0];
+  const Value variance = context.emit("batch_variance", {operands[0], mean}, count)[0];
+  context.replace(0, context.emit("batch_normalize", {operands[0], operands[1], operands[2], mean, variance},
+                                  context.node().attributes)[0]);
+  context.replace(1, mean);
+  context.replace(2, variance);
+}
+
+void contribute_change(GradientContext& context, int operand, Value statistic, double factor) {
+  if (!context.needs_gradient(operand)) return;
+  const Node& leaf = context.graph().node(context.operand(operand).node);
+  const bool is_average =
+      !leaf.is_parameter() || context.graph().find_parameter(leaf.name)->role == ParameterRole::running_average;
+  require(is_average, context.node(),
+          "takes '" + leaf.name + "' as a running average; accepted: a GraphBuilder::running_average()");
+  const double momentum = context.node().attributes.number("momentum");
+  context.contribute(operand, context.emit(operand, "statistic_change", {statistic, context.operand(operand)},
+                                           {{"factor", momentum * factor}, {"momentum", momentum}})[0]);
+}
+
+void batch_norm_rule(GradientContext& context) {
+  require_no_cotangent(context, 1);
+  require_no_cotangent(context, 2);
+  const Value mean = context.result(1);
+  const Value variance = context.result(2);
+  Attributes attributes = count_of(context.graph(), context.node());
+  const double count = attributes.number("count");
+  if (count < 2) {
+    throw ConfigurationError("op batch_norm '" + context.node().name +
+                             "': found one value for each channel, a micro-batch of one sample on one replica; "
+                             "accepted: at least 2 values in training, because a single one has no variance");
   }
-
-  OperandPrecision operand_precision(int operand) const override { return precision_of(operand); }
-
-  GradientRule gradient() const override { return contribute; }
-
-  Decomposition decomposition() const override {
-    return [](DecomposeContext& context) {
-      const std::vector<Value> operands = context.node().operands;
-      const Attributes count = count_of(context.graph(), context.node());
-      const Value mean = context.emit("batch_mean", {operands[0]}, count)[0];
-      const Value variance = context.emit("batch_variance", {operands[0], mean}, count)[0];
-      context.replace(0, context.emit("batch_normalize", {operands[0], operands[1], operands[2], mean, variance},
-                                      context.node().attributes)[0]);
-      context.replace(1, mean);
-      context.replace(2, variance);
-    };
-  }
-
- private:
-  static Attributes count_of(const Graph& graph, const Node& node) {
-    const Dims& channels = graph.type(node.operands[1]).dims;
-    return {{"channels", channels[0]},
-            {"count", values_of_channel(graph, graph.type(node.operands[0]).dims, channels)}};
-  }
-
-  static void contribute(GradientContext& context) {
-    require_no_cotangent(context, 1);
-    require_no_cotangent(context, 2);
-    const Value mean = context.result(1);
-    const Value variance = context.result(2);
-    Attributes attributes = count_of(context.graph(), context.node());
-    const double count = attributes.number("count");
-    if (count < 2) {
-      throw ConfigurationError("op batch_norm '" + context.node().name +
-                               "': found one value for each channel, a micro-batch of one sample on one replica; "
-                               "accepted: at least 2 values in training, because a single one has no variance");
-    }
-    contribute_change(context, 3, mean, 1);
-    contribute_change(context, 4, variance, count / (count - 1));  // the unbiased variance
-    const auto dy = context.cotangent(0);
-    if (!dy) return;
-    attributes.set("epsilon", context.node().attributes.number("epsilon"));
-    const Value x = context.operand(0);
-    const bool has_input_gradient = context.needs_gradient(0);
-    if (!has_input_gradient && !context.needs_gradient(1) && !context.needs_gradient(2)) return;
-    const int reader = has_input_gradient ? GradientContext::kReadByGradients : context.needs_gradient(1) ? 1 : 2;
-    const auto sums = context.emit(reader, "batch_norm_sums", {*dy, x, mean, variance}, attributes);
-    if (context.needs_gradient(1)) context.contribute(1, sums[1]);
-    if (context.needs_gradient(2)) context.contribute(2, sums[0]);
-    if (!has_input_gradient) return;
-    context.contribute(0, context.emit(0, "batch_norm_input_gradient",
-                                       {*dy, x, context.operand(1), mean, variance, sums[0], sums[1]}, attributes)[0]);
-  }
-
-  static void contribute_change(GradientContext& context, int operand, Value statistic, double factor) {
-    if (!context.needs_gradient(operand)) return;
-    const Node& leaf = context.graph().node(context.operand(operand).node);
-    const bool is_average =
-        !leaf.is_parameter() || context.graph().find_parameter(leaf.name)->role == ParameterRole::running_average;
-    require(is_average, context.node(),
-            "takes '" + leaf.name + "' as a running average; accepted: a GraphBuilder::running_average()");
-    const double momentum = context.node().attributes.number("momentum");
-    context.contribute(operand, context.emit(operand, "statistic_change", {statistic, context.operand(operand)},
-                                             {{"factor", momentum * factor}, {"momentum", momentum}})[0]);
-  }
-};
-
-class BatchNormalize final : public DescribedOp {
- public:
-  using DescribedOp::DescribedOp;
-  OperandPrecision operand_precision(int operand) const override { return precision_of(operand); }
-};
+  contribute_change(context, 3, mean, 1);
+  contribute_change(context, 4, variance, count / (count - 1));  // the unbiased variance
+  const auto dy = context.cotangent(0);
+  if (!dy) return;
+  attributes.set("epsilon", context.node().attributes.number("epsilon"));
+  const Value x = context.operand(0);
+  const bool has_input_gradient = context.needs_gradient(0);
+  if (!has_input_gradient && !context.needs_gradient(1) && !context.needs_gradient(2)) return;
+  const int reader = has_input_gradient ? GradientContext::kReadByGradients : context.needs_gradient(1) ? 1 : 2;
+  const auto sums = context.emit(reader, "batch_norm_sums", {*dy, x, mean, variance}, attributes);
+  if (context.needs_gradient(1)) context.contribute(1, sums[1]);
+  if (context.needs_gradient(2)) context.contribute(2, sums[0]);
+  if (!has_input_gradient) return;
+  context.contribute(0, context.emit(0, "batch_norm_input_gradient",
+                                     {*dy, x, context.operand(1), mean, variance, sums[0], sums[1]}, attributes)[0]);
+}
 
 /// Where the elements of a channel are: x is [outer, channels, inner].
 struct Channels {
@@ -236,7 +204,19 @@ Types infer_batch_mean(const Types& types, const Node& node) {
 }  // namespace
 
 void register_batch_norm(Registration& registration) {
-  registration.add(std::make_unique<BatchNorm>());
+  add_op(registration,
+         {.name = "batch_norm",
+          .documentation =
+              "x, gain [C], bias [C], running_mean [C], running_variance [C] -> y, mean [C], variance [C] (attributes "
+              "epsilon, momentum): normalises each channel C of x over all its other dims, the batch of all ranks "
+              "included (Ioffe and Szegedy, 2015). The gradient of a running average is momentum · (statistic - "
+              "average), with the unbiased variance. Short-hand for batch_mean, batch_variance and batch_normalize.",
+          .operands = 5,
+          .infer = infer_batch_norm,
+          // Only the images may have a short type.
+          .first_precisions = {OperandPrecision::any},
+          .gradient = batch_norm_rule,
+          .decomposition = decompose_batch_norm});
   add_op(registration, {.name = "batch_mean",
                         .documentation = "x -> [C] (attributes channels: C; count): the sum over all other dims of x, "
                                          "divided by the number of these values on all ranks.",
@@ -249,7 +229,7 @@ void register_batch_norm(Registration& registration) {
                           require_channels(types, 1, node);
                           return {types[1]};
                         }});
-  add_op<BatchNormalize>(
+  add_op(
       registration,
       {.name = "batch_normalize",
        .documentation = "x, gain [C], bias [C], mean [C], variance [C] -> gain · (x - mean) / √(variance + epsilon) + "
@@ -259,7 +239,8 @@ void register_batch_norm(Registration& registration) {
          require_channels(types, 1, node);
          return {types[0]};
        },
-       .in_place = {0}});
+       .in_place = {0},
+       .first_precisions = {OperandPrecision::any}});
   add_op(
       registration,
       {.name = "batch_norm_sums",

@@ -8,107 +8,67 @@ namespace {
 
 // Images are [batch channels height width], whatever their names, and weights [result_channels channels rows columns].
 
-/// Base of the convolution and its gradients, which differ in which of x, w and y is the result.
-class ConvolutionOp : public NamedOp {
- public:
-  using NamedOp::NamedOp;
+/// Dims of the images that the window slides over, of the weights, and of the images that it makes.
+struct Roles {
+  Dims x;
+  Dims w;
+  Dims y;
+};
 
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 2);
-    require_float(types[0], node);
-    require(types[0].dtype == types[1].dtype, node,
-            to_string(types[0]) + " and " + to_string(types[1]) + " differ in type");
-    const Dims result = split_dims(node.attributes.word("result"));
-    require(types[0].dims.size() == kImageDims && types[1].dims.size() == kImageDims && result.size() == kImageDims,
-            node, "takes and makes [batch channels height width] and [result_channels channels rows columns]");
-    const auto [x, w, y] = roles(types[0].dims, types[1].dims, result);
-    require(x[kOuter] == y[kOuter] && x[kChannels] == w[kChannels] && y[kChannels] == w[kOuter] &&
-                x[kChannels] != y[kChannels],
-            node,
-            "[" + join(x) + "] and weights [" + join(w) + "] do not make [" + join(y) +
-                "], whose channels are the first dim of the weights, and another dim than those of the operand");
-    require_windows(graph, node, x, {graph.sizes.at(w[kHeight]), graph.sizes.at(w[kWidth])}, y);
-    return {{result, result_type(node, types[0].dtype)}};
-  }
+/// The roles of both operands and the result, in which the convolution and its gradients differ.
+using FindRoles = Roles (*)(const Dims& first, const Dims& second, const Dims& result);
 
-  IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = OpDefinition::iteration(graph, node);
-    keep_pixels_whole(space);
-    return space;
-  }
+Types infer_with_roles(const Graph& graph, const Types& types, const Node& node, FindRoles find) {
+  require_float(types[0], node);
+  require(types[0].dtype == types[1].dtype, node,
+          to_string(types[0]) + " and " + to_string(types[1]) + " differ in type");
+  const Dims result = split_dims(node.attributes.word("result"));
+  require(types[0].dims.size() == kImageDims && types[1].dims.size() == kImageDims && result.size() == kImageDims, node,
+          "takes and makes [batch channels height width] and [result_channels channels rows columns]");
+  const auto [x, w, y] = find(types[0].dims, types[1].dims, result);
+  require(x[kOuter] == y[kOuter] && x[kChannels] == w[kChannels] && y[kChannels] == w[kOuter] &&
+              x[kChannels] != y[kChannels],
+          node,
+          "[" + join(x) + "] and weights [" + join(w) + "] do not make [" + join(y) +
+              "], whose channels are the first dim of the weights, and another dim than those of the operand");
+  require_windows(graph, node, x, {graph.sizes.at(w[kHeight]), graph.sizes.at(w[kWidth])}, y);
+  return {{result, result_type(node, types[0].dtype)}};
+}
 
-  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::low; }
+double convolution_flops(const Graph& graph, const Node& node, FindRoles find) {
+  const auto [x, w, y] =
+      find(graph.type(node.operands[0]).dims, graph.type(node.operands[1]).dims, node.results[0].dims);
+  double flops = 2 * static_cast<double>(graph.sizes.at(y[kOuter]));
+  for (const Dim& dim : w) flops *= static_cast<double>(graph.sizes.at(dim));
+  for (const std::size_t place : {kHeight, kWidth}) flops *= static_cast<double>(graph.sizes.at(y[place]));
+  return flops;
+}
 
-  Cost cost(const Graph& graph, const Node& node) const override {
-    Cost cost = OpDefinition::cost(graph, node);
-    const auto [x, w, y] =
-        roles(graph.type(node.operands[0]).dims, graph.type(node.operands[1]).dims, node.results[0].dims);
-    cost.flops = 2 * static_cast<double>(graph.sizes.at(y[kOuter]));
-    for (const Dim& dim : w) cost.flops *= static_cast<double>(graph.sizes.at(dim));
-    for (const std::size_t place : {kHeight, kWidth}) cost.flops *= static_cast<double>(graph.sizes.at(y[place]));
-    return cost;
-  }
+OpDescription convolution_op(std::string name, std::string documentation, FindRoles find, GradientRule gradient = {}) {
+  return {.name = std::move(name),
+          .documentation = std::move(documentation),
+          .operands = 2,
+          .infer_sized = [find](const Graph& graph, const Types& types,
+                                const Node& node) { return infer_with_roles(graph, types, node, find); },
+          .precision = OperandPrecision::low,
+          .gradient = std::move(gradient),
+          .iterate = keep_pixels_whole,
+          .flops = [find](const Graph& graph, const Node& node) { return convolution_flops(graph, node, find); }};
+}
 
- protected:
-  /// Dims of the images that the window slides over, of the weights, and of the images that it makes.
-  struct Roles {
-    Dims x;
-    Dims w;
-    Dims y;
+void convolution_rule(GradientContext& context) {
+  const Value dy = *context.cotangent(0);
+  const auto attributes = [&](int operand) {
+    Attributes same = context.node().attributes;
+    same.set("result", join(context.graph().type(context.operand(operand)).dims));
+    return gradient_attributes(context, operand, std::move(same));
   };
-
- private:
-  [[nodiscard]] virtual Roles roles(const Dims& first, const Dims& second, const Dims& result) const = 0;
-};
-
-class Convolution final : public ConvolutionOp {
- public:
-  Convolution()
-      : ConvolutionOp("convolution",
-                      "x [batch channels height width], w [result_channels channels rows columns] -> y [batch "
-                      "result_channels …] (attributes result: the dims of y; stride; padding: zeros around x): slides "
-                      "the window w over x, as torch.nn.Conv2d without bias.") {}
-
-  GradientRule gradient() const override {
-    return [](GradientContext& context) {
-      const Value dy = *context.cotangent(0);
-      const auto attributes = [&](int operand) {
-        Attributes same = context.node().attributes;
-        same.set("result", join(context.graph().type(context.operand(operand)).dims));
-        return gradient_attributes(context, operand, std::move(same));
-      };
-      if (context.needs_gradient(0)) {
-        context.contribute(0,
-                           context.emit(0, "convolution_input_gradient", {dy, context.operand(1)}, attributes(0))[0]);
-      }
-      if (!context.needs_gradient(1)) return;
-      context.contribute(1, context.emit(1, "convolution_weight_gradient", {context.operand(0), dy}, attributes(1))[0]);
-    };
+  if (context.needs_gradient(0)) {
+    context.contribute(0, context.emit(0, "convolution_input_gradient", {dy, context.operand(1)}, attributes(0))[0]);
   }
-
- private:
-  [[nodiscard]] Roles roles(const Dims& x, const Dims& w, const Dims& y) const override { return {x, w, y}; }
-};
-
-class InputGradient final : public ConvolutionOp {
- public:
-  InputGradient()
-      : ConvolutionOp("convolution_input_gradient",
-                      "dy, w -> dx (attributes as convolution's; result: the dims of x): the gradient of x.") {}
-
- private:
-  [[nodiscard]] Roles roles(const Dims& y, const Dims& w, const Dims& x) const override { return {x, w, y}; }
-};
-
-class WeightGradient final : public ConvolutionOp {
- public:
-  WeightGradient()
-      : ConvolutionOp("convolution_weight_gradient",
-                      "x, dy -> dw (attributes as convolution's; result: the dims of w): the gradient of w.") {}
-
- private:
-  [[nodiscard]] Roles roles(const Dims& x, const Dims& y, const Dims& w) const override { return {x, w, y}; }
-};
+  if (!context.needs_gradient(1)) return;
+  context.contribute(1, context.emit(1, "convolution_weight_gradient", {context.operand(0), dy}, attributes(1))[0]);
+}
 
 /// Strides of a contiguous tensor of four dims.
 struct Image {
@@ -198,9 +158,29 @@ Work prepare_weight_gradient(const OpInstance& op) {
 }  // namespace
 
 void register_convolution(Registration& registration) {
-  registration.add(std::make_unique<Convolution>());
-  registration.add(std::make_unique<InputGradient>());
-  registration.add(std::make_unique<WeightGradient>());
+  using D = const Dims&;
+  add_op(registration,
+         convolution_op(
+             "convolution",
+             "x [batch channels height width], w [result_channels channels rows columns] -> y [batch "
+             "result_channels …] (attributes result: the dims of y; stride; padding: zeros around x): slides "
+             "the window w over x, as torch.nn.Conv2d without bias.",
+             [](D x, D w, D y) {
+               return Roles{x, w, y};
+             },
+             convolution_rule));
+  add_op(registration,
+         convolution_op("convolution_input_gradient",
+                        "dy, w -> dx (attributes as convolution's; result: the dims of x): the gradient of x.",
+                        [](D y, D w, D x) {
+                          return Roles{x, w, y};
+                        }));
+  add_op(registration,
+         convolution_op("convolution_weight_gradient",
+                        "x, dy -> dw (attributes as convolution's; result: the dims of w): the gradient of w.",
+                        [](D x, D y, D w) {
+                          return Roles{x, w, y};
+                        }));
   registration.add(reference::kernel({"convolution", "rr", "r", prepare_convolution}));
   registration.add(reference::kernel({"convolution_input_gradient", "rr", "r", prepare_input_gradient}));
   registration.add(reference::kernel({"convolution_weight_gradient", "rr", "r", prepare_weight_gradient}));

@@ -36,51 +36,32 @@ struct LabelParts {
   double each;
 };
 
-class CrossEntropy final : public NamedOp {
- public:
-  CrossEntropy()
-      : NamedOp(
-            "cross_entropy",
-            "logits […  V], targets […] i32 -> loss [] f64, log_sum_exponential […], count [] f64 (attribute "
-            "label_smoothing: the part of a target that all of V share equally; 0 without it): the sum over "
-            "targets that are not "
-            "negative, and their number. Short-hand for pieces that a sharded V splits. All but the logits and their "
-            "gradient are f32 where the logits are shorter.") {}
+Types infer_cross_entropy(const Types& types, const Node& node) {
+  require_logits(types[0], node);
+  require_targets(types[1], without_last(types[0].dims), node);
+  const double smoothing = smoothing_of(node.attributes);
+  require(smoothing >= 0 && smoothing < 1, node, "label_smoothing is at least 0 and below 1");
+  return {kTotal, row_type(types[0]), kTotal};
+}
 
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 2);
-    require_logits(types[0], node);
-    require_targets(types[1], without_last(types[0].dims), node);
-    const double smoothing = smoothing_of(node.attributes);
-    require(smoothing >= 0 && smoothing < 1, node, "label_smoothing is at least 0 and below 1");
-    return {kTotal, row_type(types[0]), kTotal};
-  }
+void cross_entropy_rule(GradientContext& context) {
+  require_no_cotangent(context, 1);
+  context.contribute(
+      0, context.emit(0, "cross_entropy_gradient", {context.operand(0), context.result(1), context.operand(1)},
+                      context.node().attributes)[0]);
+}
 
-  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
-
-  GradientRule gradient() const override {
-    return [](GradientContext& context) {
-      require_no_cotangent(context, 1);
-      context.contribute(
-          0, context.emit(0, "cross_entropy_gradient", {context.operand(0), context.result(1), context.operand(1)},
-                          context.node().attributes)[0]);
-    };
-  }
-
-  Decomposition decomposition() const override {
-    return [](DecomposeContext& context) {
-      const Value logits = context.node().operands[0];
-      const Value targets = context.node().operands[1];
-      const Value maximum = context.emit("row_max", {logits}, {})[0];
-      const Value exponentials = context.emit("sum_exponentials", {logits, maximum}, {})[0];
-      const Value log_sum = context.emit("log_sum_exponential", {maximum, exponentials}, {})[0];
-      const Value picked = context.emit("pick", {logits, targets}, context.node().attributes)[0];
-      context.replace(0, context.emit("cross_entropy_sum", {log_sum, picked, targets}, {})[0]);
-      context.replace(1, log_sum);
-      context.replace(2, context.emit("count_targets", {targets}, {})[0]);
-    };
-  }
-};
+void decompose_cross_entropy(DecomposeContext& context) {
+  const Value logits = context.node().operands[0];
+  const Value targets = context.node().operands[1];
+  const Value maximum = context.emit("row_max", {logits}, {})[0];
+  const Value exponentials = context.emit("sum_exponentials", {logits, maximum}, {})[0];
+  const Value log_sum = context.emit("log_sum_exponential", {maximum, exponentials}, {})[0];
+  const Value picked = context.emit("pick", {logits, targets}, context.node().attributes)[0];
+  context.replace(0, context.emit("cross_entropy_sum", {log_sum, picked, targets}, {})[0]);
+  context.replace(1, log_sum);
+  context.replace(2, context.emit("count_targets", {targets}, {})[0]);
+}
 
 std::int64_t target_of(const Reader& targets, std::int64_t row) { return static_cast<std::int64_t>(targets[row]); }
 
@@ -168,12 +149,6 @@ bool is_best(const Reader& logits, std::int64_t first, std::int64_t width, std::
   return true;
 }
 
-class CountCorrect final : public RowOp {
- public:
-  using RowOp::RowOp;
-  bool only_chooses(int operand) const override { return operand == 0; }
-};
-
 Work prepare_count_correct(const OpInstance& op) {
   return [count = rows(op.operands[0]), width = columns(op.operands[0])](const Launch& launch) {
     std::int64_t correct = 0;
@@ -206,7 +181,18 @@ Work prepare_cross_entropy_gradient(const OpInstance& op) {
 }  // namespace
 
 void register_cross_entropy(Registration& registration) {
-  registration.add(std::make_unique<CrossEntropy>());
+  add_op(registration,
+         {.name = "cross_entropy",
+          .documentation =
+              "logits […  V], targets […] i32 -> loss [] f64, log_sum_exponential […], count [] f64 (attribute "
+              "label_smoothing: the part of a target that all of V share equally; 0 without it): the sum over targets "
+              "that are not negative, and their number. Short-hand for pieces that a sharded V splits. All but the "
+              "logits and their gradient are f32 where the logits are shorter.",
+          .operands = 2,
+          .infer = infer_cross_entropy,
+          .precision = OperandPrecision::any,
+          .gradient = cross_entropy_rule,
+          .decomposition = decompose_cross_entropy});
   add_op(registration, {.name = "row_max",
                         .documentation = "x […  V] -> […]: the largest of the last dim.",
                         .infer = [](const Types& types, const Node& node) -> Types {
@@ -258,20 +244,21 @@ void register_cross_entropy(Registration& registration) {
                           require_targets(types[0], types[0].dims, node);
                           return {kTotal};
                         }});
-  add_op<CountCorrect>(
-      registration,
-      {.name = "count_correct",
-       .documentation = "logits […  V], targets […] i32 -> [] f64: how many targets have the largest logit of "
-                        "their row. Of equal logits, the first one is the largest. Negative targets do not "
-                        "count.",
-       .operands = 2,
-       .infer = [](const Types& types, const Node& node) -> Types {
-         require_rows(types[0], node);
-         require_targets(types[1], without_last(types[0].dims), node);
-         return {kTotal};
-       },
-       .precision = OperandPrecision::any,
-       .gradient = [](GradientContext& /*context*/) {}});
+  add_op(registration,
+         {.name = "count_correct",
+          .documentation = "logits […  V], targets […] i32 -> [] f64: how many targets have the largest logit of "
+                           "their row. Of equal logits, the first one is the largest. Negative targets do not "
+                           "count.",
+          .operands = 2,
+          .infer = [](const Types& types, const Node& node) -> Types {
+            require_rows(types[0], node);
+            require_targets(types[1], without_last(types[0].dims), node);
+            return {kTotal};
+          },
+          .precision = OperandPrecision::any,
+          .gradient = [](GradientContext& /*context*/) {},
+          .iterate = keep_rows_whole,
+          .chooses = 0});
   add_op(registration,
          {.name = "cross_entropy_gradient",
           .documentation =

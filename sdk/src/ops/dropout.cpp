@@ -18,20 +18,11 @@ void dropout_rule(GradientContext& context) {
   if (context.node().operands.size() == 2) context.contribute(1, *dy);
 }
 
-class DropoutAdd final : public DescribedOp {
- public:
-  using DescribedOp::DescribedOp;
-
-  /// dropout(x) -> t, add(residual, t) -> y. Placed at the consumer, because the residual may be computed in between.
-  std::vector<FusionPattern> fusions() const override {
-    const auto fit = [](const FusionPair& pair) -> std::optional<Attributes> {
-      const bool is_alike = pair.consumer_operands.at(0) == pair.consumer_operands.at(1);
-      return is_alike ? std::optional(pair.producer) : std::nullopt;
-    };
-    return {
-        {.producer = "dropout", .consumer = "add", .operand = 1, .place = FusionPattern::Place::consumer, .fit = fit}};
-  }
-};
+/// dropout(x) -> t, add(residual, t) -> y, if both operands of the sum have the same dims.
+std::optional<Attributes> fuse_dropout(const FusionPair& pair) {
+  const bool is_alike = pair.consumer_operands.at(0) == pair.consumer_operands.at(1);
+  return is_alike ? std::optional(pair.producer) : std::nullopt;
+}
 
 /// Row-major index of an element among all elements of the step, from its global coordinates. The dim that advances
 /// with the micro-batch counts as the outermost, so that masks do not depend on the number of micro-batches.
@@ -105,15 +96,20 @@ void register_dropout(Registration& registration) {
           .in_place = {0},
           .precision = OperandPrecision::any,
           .gradient = dropout_rule});
-  add_op<DropoutAdd>(
-      registration,
-      {.name = "dropout_add",
-       .documentation = "x, residual -> residual + dropout(x) (attribute p): the fused form of dropout and add.",
-       .operands = 2,
-       .infer = infer_dropout,
-       .in_place = {0, 1},
-       .precision = OperandPrecision::common,
-       .gradient = dropout_rule});
+  add_op(registration,
+         {.name = "dropout_add",
+          .documentation = "x, residual -> residual + dropout(x) (attribute p): the fused form of dropout and add.",
+          .operands = 2,
+          .infer = infer_dropout,
+          .in_place = {0, 1},
+          .precision = OperandPrecision::common,
+          .gradient = dropout_rule,
+          // At the consumer, because the residual may be computed in between.
+          .fusions = {{.producer = "dropout",
+                       .consumer = "add",
+                       .operand = 1,
+                       .place = FusionPattern::Place::consumer,
+                       .fit = fuse_dropout}}});
   registration.add(reference::kernel({"dropout", "r", "r", prepare_dropout}));
   registration.add(reference::kernel({"dropout_add", "rr", "r", prepare_dropout}));
 }

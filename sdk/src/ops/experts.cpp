@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "ops/op_base.hpp"
+#include "ops/row_op.hpp"
 #include "strata/activation.hpp"
 
 /// \file
@@ -42,56 +43,35 @@ void require_experts(const Types& types, ExpertOperands first, const Node& node)
           "choices must be at least 1, found " + std::to_string(node.attributes.integer("choices")));
 }
 
-/// Base of the forward op and its gradients. `products`: matrix products for each choice of a token. `row_results`:
-/// results with one row for each token.
-class ExpertsOp : public NamedOp {
- public:
-  ExpertsOp(std::string name, std::string documentation, ExpertOperands first, int products, int row_results)
-      : NamedOp(std::move(name), std::move(documentation)),
-        first_(first),
-        products_(products),
-        row_results_(row_results) {}
+double experts_flops(const Graph& graph, const Node& node, ExpertOperands first, int products) {
+  double flops = 2.0 * products * static_cast<double>(node.attributes.integer("choices"));
+  for (const std::int64_t size : graph.shape(node.operands[first.x])) flops *= static_cast<double>(size);
+  return flops * static_cast<double>(graph.shape(node.operands[first.gate()])[1]);
+}
 
-  IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = OpDefinition::iteration(graph, node);
-    // The activation needs whole sums over the stream.
-    space.whole.insert(space.operands[first_.x].back());
-    return space;
+/// The forward op or a gradient. `products`: matrix products for each choice of a token. `row_results`: results with
+/// one row for each token. The activation needs whole sums over the stream.
+OpDescription experts_op(OpDescription op, ExpertOperands first, int products, int row_results) {
+  op.operands = first.x + 5;
+  op.infer = [first, infer = std::move(op.infer)](const Types& types, const Node& node) {
+    require_experts(types, first, node);
+    if (first.x == 1) require_same(types[0], types[1], node);
+    return infer(types, node);
+  };
+  op.first_precisions = std::vector<OperandPrecision>(first.gates(), OperandPrecision::low);
+  op.first_precisions.push_back(OperandPrecision::any);
+  op.precision = OperandPrecision::low;
+  op.iterate = keep_rows_whole;
+  op.flops = [first, products](const Graph& graph, const Node& node) {
+    return experts_flops(graph, node, first, products);
+  };
+  op.routed_rows = RoutedRows{.marks = static_cast<int>(first.gates())};
+  for (std::size_t operand = 0; operand <= first.x; ++operand) {
+    op.routed_rows->operands.push_back(static_cast<int>(operand));
   }
-
-  std::optional<RoutedRows> routed_rows() const override {
-    RoutedRows rows{.marks = static_cast<int>(first_.gates())};
-    for (std::size_t operand = 0; operand <= first_.x; ++operand) rows.operands.push_back(static_cast<int>(operand));
-    for (int result = 0; result < row_results_; ++result) rows.results.push_back(result);
-    return rows;
-  }
-
-  Cost cost(const Graph& graph, const Node& node) const override {
-    Cost cost = OpDefinition::cost(graph, node);
-    cost.flops = 2.0 * products_ * static_cast<double>(node.attributes.integer("choices"));
-    for (const std::int64_t size : graph.shape(node.operands[first_.x])) cost.flops *= static_cast<double>(size);
-    cost.flops *= static_cast<double>(graph.shape(node.operands[first_.gate()])[1]);
-    return cost;
-  }
-
-  OperandPrecision operand_precision(int operand) const override {
-    return static_cast<std::size_t>(operand) == first_.gates() ? OperandPrecision::any : OperandPrecision::low;
-  }
-
- protected:
-  /// The types of all operands, which fit together.
-  [[nodiscard]] Types checked_types(const Graph& graph, const Node& node) const {
-    Types types = operand_types(graph, node, first_.x + 5);
-    require_experts(types, first_, node);
-    if (first_.x == 1) require_same(types[0], types[1], node);
-    return types;
-  }
-
- private:
-  ExpertOperands first_;
-  int products_;
-  int row_results_;
-};
+  for (int result = 0; result < row_results; ++result) op.routed_rows->results.push_back(result);
+  return op;
+}
 
 /// Emits one node that gives the gradients of the operands `of`, its results, if any is needed.
 void contribute_together(GradientContext& context, const std::string& op, const std::vector<int>& of) {
@@ -101,9 +81,8 @@ void contribute_together(GradientContext& context, const std::string& op, const 
   }
   if (needed.empty()) return;
   // A node that gives a gradient to others than parameters is no W node.
-  const auto main = std::find_if(needed.begin(), needed.end(), [&](int operand) {
-    return !context.graph().node(context.operand(operand).node).is_parameter();
-  });
+  const auto main = std::ranges::find_if(
+      needed, [&](int operand) { return !context.graph().node(context.operand(operand).node).is_parameter(); });
   const int operand = main == needed.end() ? needed.front() : *main;
   std::vector<Value> operands = context.node().operands;
   operands.insert(operands.begin(), *context.cotangent(0));
@@ -112,59 +91,6 @@ void contribute_together(GradientContext& context, const std::string& op, const 
   const std::vector<Value> gradients = context.emit(operand, op, operands, attributes);
   for (const int each : needed) context.contribute(each, gradients[static_cast<std::size_t>(each - of.front())]);
 }
-
-class Experts final : public ExpertsOp {
- public:
-  Experts()
-      : ExpertsOp(
-            "experts",
-            "x […  C], gates […  E], gate [E F C], up [E F C], down [E C F] -> y […  C]: the sum over experts e of "
-            "gates_e · down_e (f(gate_e x) · up_e x) (attributes kind: f as in activation; choices: how many "
-            "gates of a token may differ from 0). An expert computes only tokens whose gate is not 0; such a "
-            "gate has no gradient. Shazeer et al., \"Outrageously Large Neural Networks\", 2017.",
-            {0}, 3, 1) {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    return {checked_types(graph, node)[0]};
-  }
-  GradientRule gradient() const override {
-    return [](GradientContext& context) {
-      contribute_together(context, "experts_input_gradient", {0, 1});
-      contribute_together(context, "experts_weight_gradient", {2, 3, 4});
-    };
-  }
-};
-
-class ExpertsInputGradient final : public ExpertsOp {
- public:
-  ExpertsInputGradient()
-      : ExpertsOp(
-            "experts_input_gradient",
-            "dy […  C] and the operands of experts -> dx […  C], dgates […  E]: computes the hidden values again.", {1},
-            5, 2) {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const Types types = checked_types(graph, node);
-    return {types[1], types[2]};
-  }
-};
-
-class ExpertsWeightGradient final : public ExpertsOp {
- public:
-  ExpertsWeightGradient()
-      : ExpertsOp(
-            "experts_weight_gradient",
-            "dy […  C] and the operands of experts -> dgate [E F C], dup [E F C], ddown [E C F] (attribute dtype, "
-            "where it is not that of x): computes the hidden values again.",
-            {1}, 6, 0) {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    Types types = checked_types(graph, node);
-    types.erase(types.begin(), types.begin() + 3);
-    for (TensorType& type : types) type.dtype = result_type(node, type.dtype);
-    return types;
-  }
-};
 
 /// One launch of a reference kernel: what it computes for one token and one expert.
 class ExpertsLaunch {
@@ -319,9 +245,42 @@ Work prepare_experts_weight_gradient(const OpInstance& /*op*/) {
 }  // namespace
 
 void register_experts(Registration& registration) {
-  registration.add(std::make_unique<Experts>());
-  registration.add(std::make_unique<ExpertsInputGradient>());
-  registration.add(std::make_unique<ExpertsWeightGradient>());
+  add_op(
+      registration,
+      experts_op(
+          {.name = "experts",
+           .documentation =
+               "x […  C], gates […  E], gate [E F C], up [E F C], down [E C F] -> y […  C]: the sum over experts e of "
+               "gates_e · down_e (f(gate_e x) · up_e x) (attributes kind: f as in activation; choices: how many "
+               "gates of a token may differ from 0). An expert computes only tokens whose gate is not 0; such a "
+               "gate has no gradient. Shazeer et al., \"Outrageously Large Neural Networks\", 2017.",
+           .infer = [](const Types& types, const Node& /*node*/) -> Types { return {types[0]}; },
+           .gradient =
+               [](GradientContext& context) {
+                 contribute_together(context, "experts_input_gradient", {0, 1});
+                 contribute_together(context, "experts_weight_gradient", {2, 3, 4});
+               }},
+          {0}, 3, 1));
+  add_op(registration,
+         experts_op({.name = "experts_input_gradient",
+                     .documentation = "dy […  C] and the operands of experts -> dx […  C], dgates […  E]: computes the "
+                                      "hidden values again.",
+                     .infer = [](const Types& types, const Node& /*node*/) -> Types {
+                       return {types[1], types[2]};
+                     }},
+                    {1}, 5, 2));
+  add_op(
+      registration,
+      experts_op({.name = "experts_weight_gradient",
+                  .documentation =
+                      "dy […  C] and the operands of experts -> dgate [E F C], dup [E F C], ddown [E C F] (attribute "
+                      "dtype, where it is not that of x): computes the hidden values again.",
+                  .infer = [](const Types& types, const Node& node) -> Types {
+                    Types results(types.begin() + 3, types.end());
+                    for (TensorType& type : results) type.dtype = result_type(node, type.dtype);
+                    return results;
+                  }},
+                 {1}, 6, 0));
   registration.add(reference::kernel({"experts", "rrrrr", "r", prepare_experts}));
   registration.add(reference::kernel({"experts_input_gradient", "rrrrrr", "rr", prepare_experts_input_gradient}));
   registration.add(reference::kernel({"experts_weight_gradient", "rrrrrr", "rrr", prepare_experts_weight_gradient}));

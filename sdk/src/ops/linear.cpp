@@ -7,201 +7,108 @@
 namespace strata::ops {
 namespace {
 
-/// Base of the plain product and of its fused forms.
-class LinearOp : public NamedOp {
- public:
-  using NamedOp::NamedOp;
-
-  Cost cost(const Graph& graph, const Node& node) const override {
-    Cost cost = OpDefinition::cost(graph, node);
-    std::set<Dim> all;
-    for (const std::size_t index : {0U, 1U}) {
-      for (const Dim& dim : graph.type(node.operands[index]).dims) all.insert(dim);
-    }
-    cost.flops = 2;
-    for (const Dim& dim : all) cost.flops *= static_cast<double>(graph.sizes.at(dim));
-    return cost;
+double product_flops(const Graph& graph, const Node& node) {
+  std::set<Dim> all;
+  for (const std::size_t index : {0U, 1U}) {
+    for (const Dim& dim : graph.type(node.operands[index]).dims) all.insert(dim);
   }
+  double flops = 2;
+  for (const Dim& dim : all) flops *= static_cast<double>(graph.sizes.at(dim));
+  return flops;
+}
 
-  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::low; }
-  bool is_product() const override { return true; }
-
- protected:
-  /// The type of the product. \throws VerificationError if the operands do not match.
-  static TensorType infer_product(const std::vector<TensorType>& types, const Node& node) {
-    require_float(types[0], node);
-    require(types[0].dtype == types[1].dtype, node,
-            to_string(types[0]) + " and " + to_string(types[1]) + " differ in type");
-    const Dims result = split_dims(node.attributes.word("result"));
-    for (const Dim& dim : result) {
-      require(contains(types[0].dims, dim) || contains(types[1].dims, dim), node, "no operand has dim '" + dim + "'");
-    }
-    for (const TensorType& type : types) {
-      const Dims& other = (&type == types.data() ? types[1] : types[0]).dims;
-      for (const Dim& dim : type.dims) {
-        require(contains(result, dim) || contains(other, dim), node,
-                "dim '" + dim + "' stands in one operand only and is not in the result");
-      }
-    }
-    return {result, result_type(node, types[0].dtype)};
+/// The type of the product of the first two operands. \throws VerificationError if they do not match.
+TensorType infer_product(const Types& types, const Node& node) {
+  require_float(types[0], node);
+  require(types[0].dtype == types[1].dtype, node,
+          to_string(types[0]) + " and " + to_string(types[1]) + " differ in type");
+  const Dims result = split_dims(node.attributes.word("result"));
+  for (const Dim& dim : result) {
+    require(contains(types[0].dims, dim) || contains(types[1].dims, dim), node, "no operand has dim '" + dim + "'");
   }
-
-  /// The attributes of a product fused with the activation after it.
-  static Attributes with_kind(const FusionPair& pair) {
-    Attributes attributes = pair.producer;
-    attributes.set("kind", pair.consumer.word("kind"));
-    return attributes;
-  }
-
-  /// Contributes x·dy to the weight's gradient and dy·w to the input's.
-  static void contribute_products(GradientContext& context, Value dy) {
-    for (const int index : {0, 1}) {
-      if (!context.needs_gradient(index)) continue;
-      const std::string dims = join(context.graph().type(context.operand(index)).dims);
-      const std::vector<Value> operands =
-          index == 0 ? std::vector<Value>{dy, context.operand(1)} : std::vector<Value>{context.operand(0), dy};
-      const Attributes attributes = gradient_attributes(context, index, {{"result", dims}});
-      context.contribute(index, context.emit(index, "linear", operands, attributes)[0]);
+  for (const TensorType& type : types) {
+    const Dims& other = (&type == types.data() ? types[1] : types[0]).dims;
+    for (const Dim& dim : type.dims) {
+      require(contains(result, dim) || contains(other, dim), node,
+              "dim '" + dim + "' stands in one operand only and is not in the result");
     }
   }
-};
+  return {result, result_type(node, types[0].dtype)};
+}
 
-class Linear final : public LinearOp {
- public:
-  Linear()
-      : LinearOp(
-            "linear",
-            "x, w -> y (attribute result: the dims of y; dtype, where it is not that of x): products of x and w summed "
-            "over the dims that both have and y lacks.") {}
+/// The type of the product of the first two operands, with the third as bias.
+TensorType infer_biased(const Types& types, const Node& node) {
+  const TensorType product = infer_product(types, node);
+  const Dims& bias = types[2].dims;
+  require(bias.size() <= product.dims.size() && std::equal(bias.rbegin(), bias.rend(), product.dims.rbegin()) &&
+              types[2].dtype == types[0].dtype,
+          node, "bias " + to_string(types[2]) + " is not the end of " + to_string(product));
+  return product;
+}
 
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    return {infer_product(operand_types(graph, node, 2), node)};
+/// OpDescription::iterate of the fused forms. They add or apply something to the finished sum, so the summed dims must
+/// not be sharded.
+void keep_summed_dims_whole(IterationSpace& space, const Node& /*node*/) {
+  for (const Dim& dim : space.operands[0]) {
+    if (!contains(space.results[0], dim)) space.whole.insert(dim);
   }
+}
 
-  GradientRule gradient() const override {
-    return [](GradientContext& context) { contribute_products(context, *context.cotangent(0)); };
+/// A product, or a fused form of one. The first two operands are multiplied.
+OpDescription product_op(OpDescription op) {
+  op.precision = OperandPrecision::low;
+  op.flops = product_flops;
+  op.is_product = true;
+  return op;
+}
+
+/// Contributes x·dy to the weight's gradient and dy·w to the input's.
+void contribute_products(GradientContext& context) {
+  const Value dy = *context.cotangent(0);
+  for (const int index : {0, 1}) {
+    if (!context.needs_gradient(index)) continue;
+    const std::string dims = join(context.graph().type(context.operand(index)).dims);
+    const std::vector<Value> operands =
+        index == 0 ? std::vector<Value>{dy, context.operand(1)} : std::vector<Value>{context.operand(0), dy};
+    const Attributes attributes = gradient_attributes(context, index, {{"result", dims}});
+    context.contribute(index, context.emit(index, "linear", operands, attributes)[0]);
   }
-};
+}
 
-/// Base of the fused forms. They add or apply something to the finished sum, so the contracted dims must not be
-/// sharded.
-class WholeLinearOp : public LinearOp {
- public:
-  using LinearOp::LinearOp;
+void linear_bias_rule(GradientContext& context) {
+  contribute_products(context);
+  contribute_addend(context, 2, *context.cotangent(0));
+}
 
-  IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = OpDefinition::iteration(graph, node);
-    for (const Dim& dim : space.operands[0]) {
-      if (!contains(space.results[0], dim)) space.whole.insert(dim);
-    }
-    return space;
-  }
+/// linear(x, w) -> t, add(t, b) -> y
+std::optional<Attributes> fuse_bias(const FusionPair& pair) {
+  const Dims& product = pair.consumer_operands.at(0);
+  const Dims& bias = pair.consumer_operands.at(1);
+  const bool is_end = bias.size() < product.size() && std::equal(bias.rbegin(), bias.rend(), product.rbegin());
+  return is_end ? std::optional(pair.producer) : std::nullopt;
+}
 
- protected:
-  /// The type of the product of the first two operands, with the third as bias.
-  static TensorType infer_biased(const Graph& graph, const Node& node) {
-    const auto types = operand_types(graph, node, 3);
-    const TensorType product = infer_product(types, node);
-    const Dims& bias = types[2].dims;
-    require(bias.size() <= product.dims.size() && std::equal(bias.rbegin(), bias.rend(), product.dims.rbegin()) &&
-                types[2].dtype == types[0].dtype,
-            node, "bias " + to_string(types[2]) + " is not the end of " + to_string(product));
-    return product;
-  }
-};
+Types infer_linear_bias_activation(const Types& types, const Node& node) {
+  require_known_activation(node);
+  const TensorType product = infer_biased(types, node);
+  const bool saves_input = node.attributes.has("saves_input") && node.attributes.flag("saves_input");
+  return Types(saves_input ? 2 : 1, product);
+}
 
-class LinearBias final : public WholeLinearOp {
- public:
-  LinearBias()
-      : WholeLinearOp(
-            "linear_bias",
-            "x, w, b -> y (attribute result): linear plus a bias over the last dims of y. The summed dims must "
-            "be whole, since the bias is added once: the fused form of linear and add.") {}
+/// linear_bias(x, w, b) -> u, activation(u) -> y. Also writes u if other instructions read it.
+std::optional<Attributes> fuse_activation(const FusionPair& pair) {
+  Attributes attributes = pair.producer;
+  attributes.set("kind", pair.consumer.word("kind"));
+  if (pair.keeps_product) attributes.set("saves_input", true);
+  return attributes;
+}
 
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    return {infer_biased(graph, node)};
-  }
-
-  /// linear(x, w) -> t, add(t, b) -> y
-  std::vector<FusionPattern> fusions() const override {
-    const auto fit = [](const FusionPair& pair) -> std::optional<Attributes> {
-      const Dims& product = pair.consumer_operands.at(0);
-      const Dims& bias = pair.consumer_operands.at(1);
-      const bool is_end = bias.size() < product.size() && std::equal(bias.rbegin(), bias.rend(), product.rbegin());
-      return is_end ? std::optional(pair.producer) : std::nullopt;
-    };
-    return {{.producer = "linear", .consumer = "add", .operand = 0, .fit = fit}};
-  }
-
-  GradientRule gradient() const override {
-    return [](GradientContext& context) {
-      const Value dy = *context.cotangent(0);
-      contribute_products(context, dy);
-      contribute_addend(context, 2, dy);
-    };
-  }
-};
-
-class LinearBiasActivation final : public WholeLinearOp {
- public:
-  LinearBiasActivation()
-      : WholeLinearOp(
-            "linear_bias_activation",
-            "x, w, b -> f(u) and, where attribute saves_input is true, u = linear_bias(x, w, b) (attributes "
-            "result, and kind of f as activation's): the fused form of linear_bias and activation, chosen behind "
-            "differentiation.") {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    require_known_activation(node);
-    const TensorType product = infer_biased(graph, node);
-    if (saves_input(node)) return {product, product};
-    return {product};
-  }
-
-  /// linear_bias(x, w, b) -> u, activation(u) -> y. Also writes u if other instructions read it.
-  std::vector<FusionPattern> fusions() const override {
-    const auto fit = [](const FusionPair& pair) -> std::optional<Attributes> {
-      Attributes attributes = with_kind(pair);
-      if (pair.keeps_product) attributes.set("saves_input", true);
-      return attributes;
-    };
-    return {{.producer = "linear_bias", .consumer = "activation", .operand = 0, .can_keep_product = true, .fit = fit}};
-  }
-
- private:
-  static bool saves_input(const Node& node) {
-    return node.attributes.has("saves_input") && node.attributes.flag("saves_input");
-  }
-};
-
-class LinearActivationGradient final : public WholeLinearOp {
- public:
-  LinearActivationGradient()
-      : WholeLinearOp(
-            "linear_activation_gradient",
-            "x, w, u -> linear(x, w) · f'(u) (attributes result, and kind of f as activation's), u being what "
-            "the activation read: the fused form of linear and activation_gradient.") {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    require_known_activation(node);
-    const auto types = operand_types(graph, node, 3);
-    const TensorType product = infer_product(types, node);
-    require_same(types[2], product, node);
-    return {product};
-  }
-
-  /// linear(x, w) -> t, activation_gradient(t, u) -> y. Placed at the consumer for two reasons. Recomputation may
-  /// produce u in between. And if the weight's gradient, which is computed in between too, is the last reader of an
-  /// operand, the result can reuse its memory.
-  std::vector<FusionPattern> fusions() const override {
-    const auto fit = [](const FusionPair& pair) -> std::optional<Attributes> { return with_kind(pair); };
-    return {{.producer = "linear",
-             .consumer = "activation_gradient",
-             .operand = 0,
-             .place = FusionPattern::Place::consumer,
-             .fit = fit}};
-  }
-};
+Types infer_linear_activation_gradient(const Types& types, const Node& node) {
+  require_known_activation(node);
+  const TensorType product = infer_product(types, node);
+  require_same(types[2], product, node);
+  return {product};
+}
 
 /// One loop of a nest: its length, and the distance between neighbours in x, w and the bias.
 struct Loop {
@@ -322,10 +229,53 @@ Work prepare_linear_activation_gradient(const OpInstance& op) {
 }  // namespace
 
 void register_linear(Registration& registration) {
-  registration.add(std::make_unique<Linear>());
-  registration.add(std::make_unique<LinearBias>());
-  registration.add(std::make_unique<LinearBiasActivation>());
-  registration.add(std::make_unique<LinearActivationGradient>());
+  add_op(
+      registration,
+      product_op({.name = "linear",
+                  .documentation = "x, w -> y (attribute result: the dims of y; dtype, where it is not that of x): "
+                                   "products of x and w summed over the dims that both have and y lacks.",
+                  .operands = 2,
+                  .infer = [](const Types& types, const Node& node) -> Types { return {infer_product(types, node)}; },
+                  .gradient = contribute_products}));
+  add_op(registration,
+         product_op({.name = "linear_bias",
+                     .documentation =
+                         "x, w, b -> y (attribute result): linear plus a bias over the last dims of y. The summed dims "
+                         "must be whole, since the bias is added once: the fused form of linear and add.",
+                     .operands = 3,
+                     .infer = [](const Types& types, const Node& node) -> Types { return {infer_biased(types, node)}; },
+                     .gradient = linear_bias_rule,
+                     .iterate = keep_summed_dims_whole,
+                     .fusions = {{.producer = "linear", .consumer = "add", .operand = 0, .fit = fuse_bias}}}));
+  add_op(registration,
+         product_op({.name = "linear_bias_activation",
+                     .documentation =
+                         "x, w, b -> f(u) and, where attribute saves_input is true, u = linear_bias(x, w, b) "
+                         "(attributes result, and kind of f as activation's): the fused form of linear_bias and "
+                         "activation, chosen behind differentiation.",
+                     .operands = 3,
+                     .infer = infer_linear_bias_activation,
+                     .iterate = keep_summed_dims_whole,
+                     .fusions = {{.producer = "linear_bias",
+                                  .consumer = "activation",
+                                  .operand = 0,
+                                  .can_keep_product = true,
+                                  .fit = fuse_activation}}}));
+  // Fused at the consumer for two reasons. Recomputation may produce u in between. And if the weight's gradient, which
+  // is computed in between too, is the last reader of an operand, the result can reuse its memory.
+  add_op(registration,
+         product_op({.name = "linear_activation_gradient",
+                     .documentation =
+                         "x, w, u -> linear(x, w) · f'(u) (attributes result, and kind of f as activation's), u being "
+                         "what the activation read: the fused form of linear and activation_gradient.",
+                     .operands = 3,
+                     .infer = infer_linear_activation_gradient,
+                     .iterate = keep_summed_dims_whole,
+                     .fusions = {{.producer = "linear",
+                                  .consumer = "activation_gradient",
+                                  .operand = 0,
+                                  .place = FusionPattern::Place::consumer,
+                                  .fit = fuse_activation}}}));
   registration.add(reference::kernel({"linear", "rr", "r", prepare_linear}));
   registration.add(reference::kernel({"linear_bias", "rrr", "r", prepare_linear_bias}));
   registration.add(reference::kernel({"linear_bias_activation", "rrr", "r*", prepare_linear_bias_activation, false}));

@@ -6,69 +6,34 @@
 namespace strata::ops {
 namespace {
 
-/// Base of the pooling and its gradient: a window over each channel by itself.
-class PoolOp : public NamedOp {
- public:
-  using NamedOp::NamedOp;
+void require_pool(const Graph& graph, const Node& node, const Dims& x, const Dims& y) {
+  require(x.size() == kImageDims && y.size() == kImageDims && x[kOuter] == y[kOuter] && x[kChannels] == y[kChannels],
+          node, "[" + join(x) + "] and [" + join(y) + "] are not images [batch channels height width] of two sizes");
+  const std::int64_t size = node.attributes.integer("size");
+  require_windows(graph, node, x, {size, size}, y);
+}
 
-  IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = OpDefinition::iteration(graph, node);
-    keep_pixels_whole(space);
-    return space;
-  }
+Types infer_max_pool(const Graph& graph, const Types& types, const Node& node) {
+  require_float(types[0], node);
+  const Dims result = split_dims(node.attributes.word("result"));
+  require_pool(graph, node, types[0].dims, result);
+  return {{result, types[0].dtype}};
+}
 
-  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
+void max_pool_rule(GradientContext& context) {
+  Attributes attributes = context.node().attributes;
+  attributes.set("result", join(context.graph().type(context.operand(0)).dims));
+  context.contribute(0,
+                     context.emit(0, "max_pool_gradient", {*context.cotangent(0), context.operand(0)}, attributes)[0]);
+}
 
- protected:
-  static void require_pool(const Graph& graph, const Node& node, const Dims& x, const Dims& y) {
-    require(x.size() == kImageDims && y.size() == kImageDims && x[kOuter] == y[kOuter] && x[kChannels] == y[kChannels],
-            node, "[" + join(x) + "] and [" + join(y) + "] are not images [batch channels height width] of two sizes");
-    const std::int64_t size = node.attributes.integer("size");
-    require_windows(graph, node, x, {size, size}, y);
-  }
-};
-
-class MaxPool final : public PoolOp {
- public:
-  MaxPool()
-      : PoolOp("max_pool",
-               "x [batch channels height width] -> y (attributes result: the dims of y; size; stride; padding: pixels "
-               "around x that no window chooses): the largest value of each square window.") {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 1);
-    require_float(types[0], node);
-    const Dims result = split_dims(node.attributes.word("result"));
-    require_pool(graph, node, types[0].dims, result);
-    return {{result, types[0].dtype}};
-  }
-
-  GradientRule gradient() const override {
-    return [](GradientContext& context) {
-      Attributes attributes = context.node().attributes;
-      attributes.set("result", join(context.graph().type(context.operand(0)).dims));
-      context.contribute(
-          0, context.emit(0, "max_pool_gradient", {*context.cotangent(0), context.operand(0)}, attributes)[0]);
-    };
-  }
-};
-
-class MaxPoolGradient final : public PoolOp {
- public:
-  MaxPoolGradient()
-      : PoolOp("max_pool_gradient",
-               "dy, x -> dx (attributes as max_pool's; result: the dims of x): dy goes to the largest pixel of its "
-               "window, and of equal ones to the first.") {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 2);
-    require_float(types[1], node);
-    require(types[0].dtype == types[1].dtype, node,
-            to_string(types[0]) + " and " + to_string(types[1]) + " differ in type");
-    require_pool(graph, node, types[1].dims, types[0].dims);
-    return {types[1]};
-  }
-};
+Types infer_max_pool_gradient(const Graph& graph, const Types& types, const Node& node) {
+  require_float(types[1], node);
+  require(types[0].dtype == types[1].dtype, node,
+          to_string(types[0]) + " and " + to_string(types[1]) + " differ in type");
+  require_pool(graph, node, types[1].dims, types[0].dims);
+  return {types[1]};
+}
 
 /// Windows over the pixels of one channel.
 struct PoolWindows {
@@ -130,8 +95,24 @@ Work prepare_max_pool_gradient(const OpInstance& op) {
 }  // namespace
 
 void register_max_pool(Registration& registration) {
-  registration.add(std::make_unique<MaxPool>());
-  registration.add(std::make_unique<MaxPoolGradient>());
+  add_op(registration,
+         {.name = "max_pool",
+          .documentation =
+              "x [batch channels height width] -> y (attributes result: the dims of y; size; stride; padding: pixels "
+              "around x that no window chooses): the largest value of each square window.",
+          .infer_sized = infer_max_pool,
+          .precision = OperandPrecision::any,
+          .gradient = max_pool_rule,
+          .iterate = keep_pixels_whole});
+  add_op(registration,
+         {.name = "max_pool_gradient",
+          .documentation =
+              "dy, x -> dx (attributes as max_pool's; result: the dims of x): dy goes to the largest pixel of its "
+              "window, and of equal ones to the first.",
+          .operands = 2,
+          .infer_sized = infer_max_pool_gradient,
+          .precision = OperandPrecision::any,
+          .iterate = keep_pixels_whole});
   registration.add(reference::kernel({"max_pool", "r", "r", prepare_max_pool}));
   registration.add(reference::kernel({"max_pool_gradient", "rr", "r", prepare_max_pool_gradient}));
 }

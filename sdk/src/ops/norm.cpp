@@ -7,151 +7,112 @@
 namespace strata::ops {
 namespace {
 
-struct NormFamily {
-  std::string name;
-  /// Number of parameters, and of statistics per row.
-  int parameters;
-  std::string documentation;
-  std::string input_gradient_documentation;
-  std::string parameter_gradient_documentation;
-};
-
-/// Base of the family. The normalised dims, which are the last ones of x and those of the gain, must not be sharded.
-class NormOp : public NamedOp {
- public:
-  NormOp(const NormFamily& family, const std::string& suffix, std::string documentation)
-      : NamedOp(family.name + suffix, std::move(documentation)), family_(family.name), parameters_(family.parameters) {}
-
-  IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = OpDefinition::iteration(graph, node);
-    const Dims& x = space.operands[0];
-    space.whole = {x.end() - normalised(graph, node), x.end()};
-    return space;
-  }
-
- protected:
-  /// The number of dims that are normalised.
-  [[nodiscard]] virtual std::ptrdiff_t normalised(const Graph& graph, const Node& node) const = 0;
-
-  [[nodiscard]] TensorType parameter_type(const Graph& graph, const Node& node) const {
-    const TensorType& x = graph.type(node.operands[0]);
-    return {{x.dims.end() - checked_count(graph, node), x.dims.end()}, statistic_type(x.dtype)};
-  }
-  [[nodiscard]] TensorType row_statistic_type(const Graph& graph, const Node& node) const {
-    const TensorType& x = graph.type(node.operands[0]);
-    return {{x.dims.begin(), x.dims.end() - checked_count(graph, node)}, statistic_type(x.dtype)};
-  }
-
-  [[nodiscard]] std::size_t count() const { return static_cast<std::size_t>(parameters_); }
-  void require_all(const std::vector<TensorType>& types, std::size_t first, const TensorType& expected,
-                   const Node& node) const {
-    for (std::size_t i = first; i < first + count(); ++i) require_same(types[i], expected, node);
-  }
-
-  std::string family_;
-  int parameters_;
-
- private:
-  [[nodiscard]] std::ptrdiff_t checked_count(const Graph& graph, const Node& node) const {
-    const TensorType& x = graph.type(node.operands[0]);
-    const std::ptrdiff_t dims = normalised(graph, node);
+/// The types of parameters and of statistics of rows if the last `dims` dims of x are normalised.
+struct NormTypes {
+  NormTypes(const TensorType& x, std::ptrdiff_t dims, const Node& node) {
     require(dims > 0 && dims <= std::ssize(x.dims), node,
             "cannot normalise " + std::to_string(dims) + " dims of " + to_string(x));
-    return dims;
+    parameter = {{x.dims.end() - dims, x.dims.end()}, statistic_type(x.dtype)};
+    statistic = {{x.dims.begin(), x.dims.end() - dims}, statistic_type(x.dtype)};
   }
+
+  TensorType parameter;
+  TensorType statistic;
 };
 
-/// The number of dims of operand `operand`.
-std::ptrdiff_t dim_count(const Graph& graph, const Node& node, std::size_t operand) {
-  return std::ssize(graph.type(node.operands[operand]).dims);
+void require_all(const Types& types, std::size_t first, const TensorType& expected, const Node& node) {
+  for (std::size_t i = first; i < types.size(); ++i) require_same(types[i], expected, node);
 }
 
-class Norm final : public NormOp {
- public:
-  explicit Norm(const NormFamily& family) : NormOp(family, "", family.documentation) {}
+Types infer_norm(const Types& types, const Node& node) {
+  require_float(types[0], node);
+  require(node.attributes.number("epsilon") > 0, node, "epsilon must be above 0");
+  const NormTypes norm(types[0], std::ssize(types[1].dims), node);
+  require_all(types, 1, norm.parameter, node);
+  Types results(types.size(), norm.statistic);
+  results[0] = types[0];
+  return results;
+}
 
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 1 + count());
-    require_float(types[0], node);
-    require(node.attributes.number("epsilon") > 0, node, "epsilon must be above 0");
-    require_all(types, 1, parameter_type(graph, node), node);
-    std::vector<TensorType> results(1 + count(), row_statistic_type(graph, node));
-    results[0] = types[0];
-    return results;
-  }
+Types infer_norm_input_gradient(const Types& types, const Node& node) {
+  require_same(types[1], types[0], node);
+  const NormTypes norm(types[0], std::ssize(types[2].dims), node);
+  require_same(types[2], norm.parameter, node);
+  require_all(types, 3, norm.statistic, node);
+  return {types[0]};
+}
 
-  GradientRule gradient() const override {
-    return [family = family_, count = parameters_](GradientContext& context) {
-      const Value dy = *context.cotangent(0);
-      std::vector<Value> statistics;
-      bool has_parameter = false;
-      for (int i = 1; i <= count; ++i) {
-        require_no_cotangent(context, i);
-        statistics.push_back(context.result(i));
-        has_parameter = has_parameter || context.needs_gradient(i);
-      }
-      const auto emit = [&](int operand, const std::string& op, std::vector<Value> values) {
-        values.insert(values.end(), statistics.begin(), statistics.end());
-        return context.emit(operand, family + op, values, {});
-      };
-      const Value x = context.operand(0);
-      if (context.needs_gradient(0)) {
-        context.contribute(0, emit(0, "_input_gradient", {dy, x, context.operand(1)})[0]);
-      }
-      if (!has_parameter) return;
-      const auto gradients = emit(1, "_parameter_gradient", {dy, x});
-      for (int i = 1; i <= count; ++i) context.contribute(i, gradients[static_cast<std::size_t>(i - 1)]);
+Types infer_norm_parameter_gradient(const Types& types, const Node& node) {
+  require_same(types[1], types[0], node);
+  const NormTypes norm(types[0], std::ssize(types[1].dims) - std::ssize(types[2].dims), node);
+  require_all(types, 2, norm.statistic, node);
+  return Types(types.size() - 2, norm.parameter);
+}
+
+/// The normalised dims, which are the last ones of x and those of operand `kGain`, must not be sharded.
+template <std::size_t kGain>
+void keep_parameters_whole(IterationSpace& space, const Node& /*node*/) {
+  space.whole.insert(space.operands[kGain].begin(), space.operands[kGain].end());
+}
+
+/// The same for the gradient of parameters: they are the dims of x behind those of the statistics.
+void keep_normalised_whole(IterationSpace& space, const Node& /*node*/) {
+  space.whole.insert(space.operands[1].begin() + std::ssize(space.operands[2]), space.operands[1].end());
+}
+
+/// `count`: the number of parameters, and of statistics per row.
+GradientRule norm_rule(const std::string& family, int count) {
+  return [family, count](GradientContext& context) {
+    const Value dy = *context.cotangent(0);
+    std::vector<Value> statistics;
+    bool has_parameter = false;
+    for (int i = 1; i <= count; ++i) {
+      require_no_cotangent(context, i);
+      statistics.push_back(context.result(i));
+      has_parameter = has_parameter || context.needs_gradient(i);
+    }
+    const auto emit = [&](int operand, const std::string& op, std::vector<Value> values) {
+      values.insert(values.end(), statistics.begin(), statistics.end());
+      return context.emit(operand, family + op, values, {});
     };
-  }
+    const Value x = context.operand(0);
+    if (context.needs_gradient(0)) {
+      context.contribute(0, emit(0, "_input_gradient", {dy, x, context.operand(1)})[0]);
+    }
+    if (!has_parameter) return;
+    const auto gradients = emit(1, "_parameter_gradient", {dy, x});
+    for (int i = 1; i <= count; ++i) context.contribute(i, gradients[static_cast<std::size_t>(i - 1)]);
+  };
+}
 
-  OperandPrecision operand_precision(int operand) const override {
-    return operand == 0 ? OperandPrecision::any : OperandPrecision::unchanged;
-  }
-
- protected:
-  [[nodiscard]] std::ptrdiff_t normalised(const Graph& graph, const Node& node) const override {
-    return dim_count(graph, node, 1);
-  }
+/// The texts of a family: the norm, and the gradients of x and of the parameters.
+struct NormTexts {
+  std::string norm;
+  std::string input_gradient;
+  std::string parameter_gradient;
 };
 
-class NormInputGradient final : public NormOp {
- public:
-  explicit NormInputGradient(const NormFamily& family)
-      : NormOp(family, "_input_gradient", family.input_gradient_documentation) {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 3 + count());
-    require_same(types[1], types[0], node);
-    require_same(types[2], parameter_type(graph, node), node);
-    require_all(types, 3, row_statistic_type(graph, node), node);
-    return {types[0]};
-  }
-
-  std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
-
- protected:
-  [[nodiscard]] std::ptrdiff_t normalised(const Graph& graph, const Node& node) const override {
-    return dim_count(graph, node, 2);
-  }
-};
-
-class NormParameterGradient final : public NormOp {
- public:
-  explicit NormParameterGradient(const NormFamily& family)
-      : NormOp(family, "_parameter_gradient", family.parameter_gradient_documentation) {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 2 + count());
-    require_same(types[1], types[0], node);
-    require_all(types, 2, row_statistic_type(graph, node), node);
-    return std::vector<TensorType>(count(), parameter_type(graph, node));
-  }
-
- protected:
-  [[nodiscard]] std::ptrdiff_t normalised(const Graph& graph, const Node& node) const override {
-    return dim_count(graph, node, 1) - dim_count(graph, node, 2);
-  }
-};
+void add_norm(Registration& registration, const std::string& name, int count, const NormTexts& documentation) {
+  const auto parameters = static_cast<std::size_t>(count);
+  add_op(registration, {.name = name,
+                        .documentation = documentation.norm,
+                        .operands = 1 + parameters,
+                        .infer = infer_norm,
+                        .first_precisions = {OperandPrecision::any},
+                        .gradient = norm_rule(name, count),
+                        .iterate = keep_parameters_whole<1>});
+  add_op(registration, {.name = name + "_input_gradient",
+                        .documentation = documentation.input_gradient,
+                        .operands = 3 + parameters,
+                        .infer = infer_norm_input_gradient,
+                        .in_place = {0},
+                        .iterate = keep_parameters_whole<2>});
+  add_op(registration, {.name = name + "_parameter_gradient",
+                        .documentation = documentation.parameter_gradient,
+                        .operands = 2 + parameters,
+                        .infer = infer_norm_parameter_gradient,
+                        .iterate = keep_normalised_whole});
+}
 
 /// The rows of x, whose parameters are like `parameter`.
 struct Rows {
@@ -266,25 +227,21 @@ Work prepare_norm_parameter_gradient(const OpInstance& op) {
 }  // namespace
 
 void register_norm(Registration& registration) {
-  const NormFamily families[] = {
-      {"layer_norm", 2,
-       "x […  E], gain [E], bias [E] -> y […  E], mean […], inverse_std […]: normalises E, the last dim or several "
+  add_norm(
+      registration, "layer_norm", 2,
+      {"x […  E], gain [E], bias [E] -> y […  E], mean […], inverse_std […]: normalises E, the last dim or several "
        "(attribute epsilon); Ba, Kiros, Hinton, \"Layer Normalization\", 2016. All but x and y are f32 where x is "
        "shorter.",
        "dy […  E], x […  E], gain [E], mean […], inverse_std […] -> dx […  E].",
-       "dy […  E], x […  E], mean […], inverse_std […] -> dgain [E], dbias [E]."},
-      {"rms_norm", 1,
-       "x […  E], gain [E] -> y […  E], inverse_rms […]: divides x by the root of the mean of its squares over E, the "
+       "dy […  E], x […  E], mean […], inverse_std […] -> dgain [E], dbias [E]."});
+  add_norm(
+      registration, "rms_norm", 1,
+      {"x […  E], gain [E] -> y […  E], inverse_rms […]: divides x by the root of the mean of its squares over E, the "
        "last dim or several (attribute epsilon, added to the mean), and multiplies by gain; Zhang, Sennrich, \"Root "
        "Mean Square Layer "
        "Normalization\", 2019. All but x and y are f32 where x is shorter.",
        "dy […  E], x […  E], gain [E], inverse_rms […] -> dx […  E].",
-       "dy […  E], x […  E], inverse_rms […] -> dgain [E]."}};
-  for (const NormFamily& family : families) {
-    registration.add(std::make_unique<Norm>(family));
-    registration.add(std::make_unique<NormInputGradient>(family));
-    registration.add(std::make_unique<NormParameterGradient>(family));
-  }
+       "dy […  E], x […  E], inverse_rms […] -> dgain [E]."});
   registration.add(reference::kernel({"layer_norm", "rrr", "rrr", prepare_norm<true>, false}));
   registration.add(reference::kernel({"layer_norm_input_gradient", "rrrrr", "r", prepare_norm_input_gradient<true>}));
   registration.add(

@@ -3,6 +3,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -99,50 +100,6 @@ class NamedOp : public OpDefinition {
   std::string documentation_;
 };
 
-/// A simple op as a value. What it leaves out is as in OpDefinition.
-struct OpDescription {
-  std::string name;
-  std::string documentation;
-  std::size_t operands = 1;
-  /// The types of the results for those of the operands.
-  std::function<Types(const Types& types, const Node& node)> infer;
-  /// The operands whose memory any result may reuse.
-  std::vector<int> in_place = {};
-  /// The precision of all operands.
-  OperandPrecision precision = OperandPrecision::unchanged;
-  GradientRule gradient = {};
-  Reduction reduction = Reduction::sum;
-  /// The operands that may be partial.
-  std::set<int> partial_operands = {};
-};
-
-class DescribedOp : public NamedOp {
- public:
-  explicit DescribedOp(OpDescription description)
-      : NamedOp(description.name, description.documentation), description_(std::move(description)) {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    return description_.infer(operand_types(graph, node, description_.operands), node);
-  }
-  IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = OpDefinition::iteration(graph, node);
-    space.reduction = description_.reduction;
-    space.partial_operands = description_.partial_operands;
-    return space;
-  }
-  GradientRule gradient() const override { return description_.gradient; }
-  std::vector<int> in_place_operands(int /*result*/) const override { return description_.in_place; }
-  OperandPrecision operand_precision(int /*operand*/) const override { return description_.precision; }
-
- private:
-  OpDescription description_;
-};
-
-template <class Op = DescribedOp>
-void add_op(Registration& registration, OpDescription description) {
-  registration.add(std::make_unique<Op>(std::move(description)));
-}
-
 /// Splits an attribute such as "batch seq embed" into dims.
 inline Dims split_dims(const std::string& text) {
   std::istringstream words(text);
@@ -154,6 +111,97 @@ inline Dims split_dims(const std::string& text) {
 inline Dims without_last(Dims dims) {
   dims.pop_back();
   return dims;
+}
+
+/// An op as a value. What it leaves out is as in OpDefinition.
+struct OpDescription {
+  std::string name;
+  std::string documentation;
+  std::size_t operands = 1;
+  /// Operands that may follow: none or all of them.
+  std::size_t optional_operands = 0;
+  /// Whether i32 targets may follow, one for each row of the first operand.
+  bool takes_targets = false;
+  /// The types of the results for those of the operands, apart from targets.
+  std::function<Types(const Types& types, const Node& node)> infer = {};
+  /// The same for an op that needs the sizes of dims.
+  std::function<Types(const Graph& graph, const Types& types, const Node& node)> infer_sized = {};
+  /// The operands whose memory any result may reuse, or those for each result.
+  std::vector<int> in_place = {};
+  std::vector<std::vector<int>> in_place_by_result = {};
+  /// The precision of the first operands, if it is another one than that of the others.
+  std::vector<OperandPrecision> first_precisions = {};
+  OperandPrecision precision = OperandPrecision::unchanged;
+  GradientRule gradient = {};
+  Decomposition decomposition = {};
+  Reduction reduction = Reduction::sum;
+  /// The operands that may be partial.
+  std::set<int> partial_operands = {};
+  /// Changes the iteration space, such as which dims are whole.
+  void (*iterate)(IterationSpace& space, const Node& node) = nullptr;
+  /// The floating-point operations of a node.
+  std::function<double(const Graph& graph, const Node& node)> flops = {};
+  /// The operand that only chooses.
+  int chooses = -1;
+  std::optional<RoutedRows> routed_rows = {};
+  bool is_product = false;
+  std::vector<FusionPattern> fusions = {};
+};
+
+class DescribedOp : public NamedOp {
+ public:
+  explicit DescribedOp(OpDescription description)
+      : NamedOp(description.name, description.documentation), is_(std::move(description)) {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const bool has_targets =
+        is_.takes_targets && !node.operands.empty() && graph.type(node.operands.back()).dtype == DType::i32;
+    if (!has_targets) return infer_without_targets(graph, node);
+    Node others = node;
+    others.operands.pop_back();
+    Types results = infer_without_targets(graph, others);
+    require_dims(graph.type(node.operands.back()), without_last(graph.type(node.operands[0]).dims), node);
+    return results;
+  }
+  IterationSpace iteration(const Graph& graph, const Node& node) const override {
+    IterationSpace space = OpDefinition::iteration(graph, node);
+    space.reduction = is_.reduction;
+    space.partial_operands = is_.partial_operands;
+    if (is_.iterate != nullptr) is_.iterate(space, node);
+    return space;
+  }
+  Cost cost(const Graph& graph, const Node& node) const override {
+    Cost cost = OpDefinition::cost(graph, node);
+    if (is_.flops) cost.flops = is_.flops(graph, node);
+    return cost;
+  }
+  GradientRule gradient() const override { return is_.gradient; }
+  Decomposition decomposition() const override { return is_.decomposition; }
+  std::vector<int> in_place_operands(int result) const override {
+    return is_.in_place_by_result.empty() ? is_.in_place : is_.in_place_by_result.at(static_cast<std::size_t>(result));
+  }
+  OperandPrecision operand_precision(int operand) const override {
+    const auto index = static_cast<std::size_t>(operand);
+    return index < is_.first_precisions.size() ? is_.first_precisions[index] : is_.precision;
+  }
+  bool only_chooses(int operand) const override { return operand == is_.chooses; }
+  std::optional<RoutedRows> routed_rows() const override { return is_.routed_rows; }
+  bool is_product() const override { return is_.is_product; }
+  std::vector<FusionPattern> fusions() const override { return is_.fusions; }
+
+ private:
+  [[nodiscard]] Types infer_without_targets(const Graph& graph, const Node& node) const {
+    const std::size_t most = is_.operands + is_.optional_operands;
+    const Types types = operand_types(graph, node, node.operands.size() == most ? most : is_.operands);
+    return is_.infer ? is_.infer(types, node) : is_.infer_sized(graph, types, node);
+  }
+
+  OpDescription is_;
+};
+
+template <class Op = DescribedOp>
+void add_op(Registration& registration, OpDescription description) {
+  registration.add(std::make_unique<Op>(std::move(description)));
 }
 
 /// \throws VerificationError that names the node if the attribute `kind` is no known activation.

@@ -19,61 +19,36 @@ Dims with_last(Dims dims, const Dim& last) {
   return dims;
 }
 
-/// Requires whole runs on every rank, because blocks must not depend on the layout.
-IterationSpace whole_runs(IterationSpace space, const Dim& run) {
-  space.whole = {run, kBytes, kBlocks};
-  return space;
+// OpDescription::iterate: every rank has whole runs, because blocks must not depend on the layout.
+void keep_quantized_whole(IterationSpace& space, const Node& /*node*/) {
+  space.whole = {space.operands.at(0).back(), kBytes, kBlocks};
+}
+void keep_dequantized_whole(IterationSpace& space, const Node& /*node*/) {
+  space.whole = {space.results.at(0).back(), kBytes, kBlocks};
 }
 
-class QuantizeBlocks final : public NamedOp {
- public:
-  QuantizeBlocks()
-      : NamedOp("quantize_blocks",
-                "x -> (integers, scales): the last dim in blocks (attributes bits, 8 or 4, and block, the numbers that "
-                "share a scale); it becomes the dims byte and block.") {}
+Types infer_quantize_blocks(const Types& types, const Node& node) {
+  require_float(types[0], node);
+  require(!types[0].dims.empty(), node, "a scalar has no dim to quantise along");
+  static_cast<void>(BlockQuantization::from(node.attributes));
+  return {{with_last(types[0].dims, kBytes), DType::i8},
+          {with_last(types[0].dims, kBlocks), statistic_type(types[0].dtype)}};
+}
 
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 1);
-    require_float(types[0], node);
-    require(!types[0].dims.empty(), node, "a scalar has no dim to quantise along");
-    static_cast<void>(BlockQuantization::from(node.attributes));
-    return {{with_last(types[0].dims, kBytes), DType::i8},
-            {with_last(types[0].dims, kBlocks), statistic_type(types[0].dtype)}};
-  }
-
-  IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    return whole_runs(OpDefinition::iteration(graph, node), graph.type(node.operands.at(0)).dims.back());
-  }
-};
-
-class DequantizeBlocks final : public NamedOp {
- public:
-  DequantizeBlocks()
-      : NamedOp(
-            "dequantize_blocks",
-            "integers, scales -> x (attributes bits and block; result: its dims; dtype, where it is not that of the "
-            "scales): the inverse of quantize_blocks, added up over the leading dims that the result lacks.") {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 2);
-    require(types[0].dtype == DType::i8, node, "integers are i8, found " + to_string(types[0]));
-    require_float(types[1], node);
-    require(!types[0].dims.empty() && types[0].dims.back() == kBytes, node,
-            "expected integers along " + kBytes + ", found " + to_string(types[0]));
-    require_dims(types[1], with_last(types[0].dims, kBlocks), node);
-    static_cast<void>(BlockQuantization::from(node.attributes));
-    const Dims result = split_dims(node.attributes.word("result"));
-    const Dims runs = without_last(types[0].dims);
-    const bool is_rest = !result.empty() && result.size() <= types[0].dims.size() &&
-                         std::equal(result.rbegin() + 1, result.rend(), runs.rbegin());
-    require(is_rest, node, "[" + join(result) + "] has other runs than " + to_string(types[0]));
-    return {{result, result_type(node, types[1].dtype)}};
-  }
-
-  IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    return whole_runs(OpDefinition::iteration(graph, node), node.results.at(0).dims.back());
-  }
-};
+Types infer_dequantize_blocks(const Types& types, const Node& node) {
+  require(types[0].dtype == DType::i8, node, "integers are i8, found " + to_string(types[0]));
+  require_float(types[1], node);
+  require(!types[0].dims.empty() && types[0].dims.back() == kBytes, node,
+          "expected integers along " + kBytes + ", found " + to_string(types[0]));
+  require_dims(types[1], with_last(types[0].dims, kBlocks), node);
+  static_cast<void>(BlockQuantization::from(node.attributes));
+  const Dims result = split_dims(node.attributes.word("result"));
+  const Dims runs = without_last(types[0].dims);
+  const bool is_rest = !result.empty() && result.size() <= types[0].dims.size() &&
+                       std::equal(result.rbegin() + 1, result.rend(), runs.rbegin());
+  require(is_rest, node, "[" + join(result) + "] has other runs than " + to_string(types[0]));
+  return {{result, result_type(node, types[1].dtype)}};
+}
 
 /// The smallest normal number of the scales' type.
 double smallest_scale(const OperandDescription& scales) {
@@ -174,51 +149,36 @@ Dims with_dim(Dims dims, std::size_t position, const Dim& dim) {
   return dims;
 }
 
-class DequantizeWeight final : public NamedOp {
- public:
-  DequantizeWeight()
-      : NamedOp(
-            kDequantizeWeight,
-            "codes, scales -> weight (attributes code, int8 or nf4, and block; result: its dims; along: the one that "
-            "is divided into blocks; dtype, where it is not that of the scales): the numbers of a weight that is "
-            "stored in 8 or 4 bits. Codes and scales have other dims in the place of `along`.") {}
+/// The position of the dim along which a weight is divided into blocks.
+std::size_t position_of_blocks(const Dims& result, const Node& node) {
+  const int along = find_dim(result, node.attributes.word("along"));
+  require(along >= 0, node, "the result has no dimension '" + node.attributes.word("along") + "'");
+  return static_cast<std::size_t>(along);
+}
 
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 2);
-    require(types[0].dtype == DType::i8, node, "codes are i8, found " + to_string(types[0]));
-    require_float(types[1], node);
-    const WeightBlocks blocks = WeightBlocks::from(node.attributes);
-    const Dims result = split_dims(node.attributes.word("result"));
-    const std::size_t along = position(result, node);
-    for (const TensorType& type : types) {
-      require(type.dims.size() == result.size() && with_dim(type.dims, along, result[along]) == result, node,
-              "expected the dims [" + join(result) + "] apart from " + result[along] + ", found " + to_string(type));
-    }
-    const auto size = [&](const Dim& dim) { return graph.sizes.at(dim); };
-    const std::int64_t length = size(result[along]);
-    require(size(types[0].dims[along]) == blocks.bytes(length), node,
-            "codes have another size than " + std::to_string(blocks.bytes(length)) + " along " + types[0].dims[along]);
-    require(
-        size(types[1].dims[along]) == blocks.scales(length), node,
-        "scales have another size than " + std::to_string(blocks.scales(length)) + " along " + types[1].dims[along]);
-    return {{result, result_type(node, types[1].dtype)}};
+Types infer_dequantize_weight(const Graph& graph, const Types& types, const Node& node) {
+  require(types[0].dtype == DType::i8, node, "codes are i8, found " + to_string(types[0]));
+  require_float(types[1], node);
+  const WeightBlocks blocks = WeightBlocks::from(node.attributes);
+  const Dims result = split_dims(node.attributes.word("result"));
+  const std::size_t along = position_of_blocks(result, node);
+  for (const TensorType& type : types) {
+    require(type.dims.size() == result.size() && with_dim(type.dims, along, result[along]) == result, node,
+            "expected the dims [" + join(result) + "] apart from " + result[along] + ", found " + to_string(type));
   }
+  const auto size = [&](const Dim& dim) { return graph.sizes.at(dim); };
+  const std::int64_t length = size(result[along]);
+  require(size(types[0].dims[along]) == blocks.bytes(length), node,
+          "codes have another size than " + std::to_string(blocks.bytes(length)) + " along " + types[0].dims[along]);
+  require(size(types[1].dims[along]) == blocks.scales(length), node,
+          "scales have another size than " + std::to_string(blocks.scales(length)) + " along " + types[1].dims[along]);
+  return {{result, result_type(node, types[1].dtype)}};
+}
 
-  /// Blocks must not depend on the layout, so every rank has them whole.
-  IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = OpDefinition::iteration(graph, node);
-    const std::size_t along = position(node.results.at(0).dims, node);
-    space.whole = {space.results.at(0).at(along), space.operands.at(0).at(along), space.operands.at(1).at(along)};
-    return space;
-  }
-
- private:
-  static std::size_t position(const Dims& result, const Node& node) {
-    const int along = find_dim(result, node.attributes.word("along"));
-    require(along >= 0, node, "the result has no dimension '" + node.attributes.word("along") + "'");
-    return static_cast<std::size_t>(along);
-  }
-};
+void keep_blocks_whole(IterationSpace& space, const Node& node) {
+  const std::size_t along = position_of_blocks(node.results.at(0).dims, node);
+  space.whole = {space.results.at(0).at(along), space.operands.at(0).at(along), space.operands.at(1).at(along)};
+}
 
 Work prepare_dequantize_weight(const OpInstance& op) {
   const BlockedWeight shape = BlockedWeight::from(op);
@@ -242,13 +202,33 @@ Work prepare_dequantize_weight(const OpInstance& op) {
 }  // namespace
 
 void register_quantization(Registration& registration) {
-  registration.add(std::make_unique<QuantizeBlocks>());
-  registration.add(std::make_unique<DequantizeBlocks>());
+  add_op(registration,
+         {.name = "quantize_blocks",
+          .documentation = "x -> (integers, scales): the last dim in blocks (attributes bits, 8 or 4, and "
+                           "block, the numbers that share a scale); it becomes the dims byte and block.",
+          .infer = infer_quantize_blocks,
+          .iterate = keep_quantized_whole});
+  add_op(registration,
+         {.name = "dequantize_blocks",
+          .documentation =
+              "integers, scales -> x (attributes bits and block; result: its dims; dtype, where it is not that of the "
+              "scales): the inverse of quantize_blocks, added up over the leading dims that the result lacks.",
+          .operands = 2,
+          .infer = infer_dequantize_blocks,
+          .iterate = keep_dequantized_whole});
   registration.add(reference::kernel(
       {"quantize_blocks", "r", "br", prepare_quantize_blocks, false, nullptr, QuantizedRuns::mismatch}));
   registration.add(reference::kernel(
       {"dequantize_blocks", "br", "r", prepare_dequantize_blocks, true, nullptr, QuantizedRuns::mismatch}));
-  registration.add(std::make_unique<DequantizeWeight>());
+  add_op(registration,
+         {.name = kDequantizeWeight,
+          .documentation =
+              "codes, scales -> weight (attributes code, int8 or nf4, and block; result: its dims; along: the one that "
+              "is divided into blocks; dtype, where it is not that of the scales): the numbers of a weight that is "
+              "stored in 8 or 4 bits. Codes and scales have other dims in the place of `along`.",
+          .operands = 2,
+          .infer_sized = infer_dequantize_weight,
+          .iterate = keep_blocks_whole});
   registration.add(reference::kernel(
       {kDequantizeWeight, "bf", "r", prepare_dequantize_weight, true, nullptr, BlockedWeight::mismatch}));
 }

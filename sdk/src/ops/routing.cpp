@@ -46,35 +46,28 @@ void softmax_gradient_row(const Launch& launch, std::int64_t first, std::int64_t
 
 // --- top_k
 
-/// Scores, and behind them a bias of each of the row's elements.
-class TopK final : public RowOp {
- public:
-  using RowOp::RowOp;
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const Types types = operand_types(graph, node, node.operands.size() == 2 ? 2 : 1);
-    require_rows(types[0], node);
-    if (types.size() == 2) require_dims(types[1], {types[0].dims.back()}, node);
-    const std::int64_t k = node.attributes.integer("k");
-    const std::int64_t all = graph.sizes.at(types[0].dims.back());
-    require(k >= 1 && k <= all, node,
-            "k must be from 1 to " + std::to_string(all) + ", the size of " + types[0].dims.back() + "; found " +
-                std::to_string(k));
-    return {types[0]};
-  }
-  bool only_chooses(int operand) const override { return operand == 1; }
-};
+/// Checks scores, which are operand `scores`, and behind them a bias of each of the row's elements, if there is one.
+void require_scores(const Types& types, std::size_t scores, const Node& node) {
+  require_rows(types[scores], node);
+  if (types.size() > scores + 1) require_dims(types[scores + 1], {types[scores].dims.back()}, node);
+}
 
-class TopKGradient final : public RowOp {
- public:
-  using RowOp::RowOp;
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const Types types = operand_types(graph, node, node.operands.size() == 3 ? 3 : 2);
-    require_rows(types[0], node);
-    require_same(types[1], types[0], node);
-    if (types.size() == 3) require_dims(types[2], {types[0].dims.back()}, node);
-    return {types[0]};
-  }
-};
+Types infer_top_k(const Graph& graph, const Types& types, const Node& node) {
+  require_scores(types, 0, node);
+  const std::int64_t k = node.attributes.integer("k");
+  const std::int64_t all = graph.sizes.at(types[0].dims.back());
+  require(k >= 1 && k <= all, node,
+          "k must be from 1 to " + std::to_string(all) + ", the size of " + types[0].dims.back() + "; found " +
+              std::to_string(k));
+  return {types[0]};
+}
+
+Types infer_top_k_gradient(const Types& types, const Node& node) {
+  require_rows(types[0], node);
+  require_same(types[1], types[0], node);
+  require_scores(types, 1, node);
+  return {types[0]};
+}
 
 /// True if the operand behind the scores is a running average, which a step moves (GraphBuilder::running_average).
 bool has_moving_bias(const GradientContext& context) {
@@ -143,21 +136,22 @@ void top_k_gradient_row(const Launch& launch, std::int64_t first, std::int64_t w
 }
 
 void add_scores(Registration& registration) {
-  add_op<RowOp>(registration, {.name = "softmax",
-                               .documentation = "x […  E] -> y […  E]: exp(x) divided by its sum over the last dim; y "
-                                                "is f32 where x is shorter.",
-                               .infer = infer_softmax,
-                               .precision = OperandPrecision::any,
-                               .gradient = softmax_rule});
-  add_op<RowOp>(
-      registration,
-      {.name = "softmax_gradient",
-       .documentation = "dy […  E], y […  E] -> dx […  E]: y · (dy - Σ dy · y), y being the result of softmax "
-                        "(attribute dtype: the type of dx).",
-       .operands = 2,
-       .infer = infer_row_gradient,
-       .in_place = {0, 1}});
-  add_op<TopK>(
+  add_op(registration, {.name = "softmax",
+                        .documentation = "x […  E] -> y […  E]: exp(x) divided by its sum over the last dim; y "
+                                         "is f32 where x is shorter.",
+                        .infer = infer_softmax,
+                        .precision = OperandPrecision::any,
+                        .gradient = softmax_rule,
+                        .iterate = keep_rows_whole});
+  add_op(registration,
+         {.name = "softmax_gradient",
+          .documentation = "dy […  E], y […  E] -> dx […  E]: y · (dy - Σ dy · y), y being the result of softmax "
+                           "(attribute dtype: the type of dx).",
+          .operands = 2,
+          .infer = infer_row_gradient,
+          .in_place = {0, 1},
+          .iterate = keep_rows_whole});
+  add_op(
       registration,
       {.name = "top_k",
        .documentation =
@@ -165,11 +159,17 @@ void add_scores(Registration& registration) {
            "others (attributes k; normalize: divides them by their sum). Of equals, the first ones are chosen. A bias "
            "is added where they are compared, and nowhere else. The gradient of a bias that is a running average is "
            "load_deficit of the gates; any other bias has none.",
-       .infer = {},
-       .gradient = top_k_rule});
-  add_op<TopKGradient>(registration, {.name = "top_k_gradient",
-                                      .documentation = "dgates […  E] and the operands of top_k -> dscores […  E].",
-                                      .infer = {}});
+       .optional_operands = 1,
+       .infer_sized = infer_top_k,
+       .gradient = top_k_rule,
+       .iterate = keep_rows_whole,
+       .chooses = 1});
+  add_op(registration, {.name = "top_k_gradient",
+                        .documentation = "dgates […  E] and the operands of top_k -> dscores […  E].",
+                        .operands = 2,
+                        .optional_operands = 1,
+                        .infer = infer_top_k_gradient,
+                        .iterate = keep_rows_whole});
 }
 
 }  // namespace

@@ -10,44 +10,16 @@
 namespace strata::ops {
 namespace {
 
-/// An op that may have one more operand than `Base`: i32 targets, one for each row. Rows of negative targets do not
-/// count.
-template <class Base>
-class OfTargets : public Base {
- public:
-  using Base::Base;
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    if (node.operands.empty() || graph.type(node.operands.back()).dtype != DType::i32) return Base::infer(graph, node);
-    Node others = node;
-    others.operands.pop_back();
-    const std::vector<TensorType> results = Base::infer(graph, others);
-    require_dims(graph.type(node.operands.back()), without_last(graph.type(node.operands[0]).dims), node);
-    return results;
-  }
-};
-
 /// False if there are targets and that of `row` is negative.
 bool counts(const Launch& launch, std::int64_t row) {
   const std::size_t last = launch.op().operands.size() - 1;
   return launch.op().operands[last].dtype != DType::i32 || launch.operand(last)[row] >= 0;
 }
 
-/// A loss of rows, or its gradient. All dims but the first are whole, because the loss is one of a whole sequence.
-class SequenceOp : public DescribedOp {
- public:
-  using DescribedOp::DescribedOp;
-  IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = DescribedOp::iteration(graph, node);
-    space.whole.insert(space.operands[0].begin() + 1, space.operands[0].end());
-    return space;
-  }
-};
-
-class BalanceLoss final : public OfTargets<SequenceOp> {
- public:
-  using OfTargets::OfTargets;
-  bool only_chooses(int operand) const override { return operand == 1; }
-};
+/// OpDescription::iterate of a loss of whole sequences: all dims but the first are whole.
+void keep_sequences_whole(IterationSpace& space, const Node& /*node*/) {
+  space.whole.insert(space.operands[0].begin() + 1, space.operands[0].end());
+}
 
 void require_weight(const Node& node) { require(node.attributes.number("weight") >= 0, node, "weight is at least 0"); }
 
@@ -190,7 +162,7 @@ Types infer_total(const Types& types, const Node& node) {
 }
 
 void add_losses(Registration& registration) {
-  add_op<BalanceLoss>(
+  add_op(
       registration,
       {.name = "balance_loss",
        .documentation =
@@ -199,58 +171,64 @@ void add_losses(Registration& registration) {
            "divided by the sum of its scores (attribute weight); weight · 1 a token if all experts are chosen alike. "
            "Tokens of negative targets do not count. DeepSeek-AI, \"DeepSeek-V3\", 2024.",
        .operands = 2,
+       .takes_targets = true,
        .infer = infer_total,
-       .gradient = loss_rule("balance_loss_gradient")});
-  add_op<OfTargets<SequenceOp>>(registration, {.name = "balance_loss_gradient",
-                                               .documentation = "the operands of balance_loss -> dscores [batch …  E].",
-                                               .operands = 2,
-                                               .infer = infer_balance});
-  add_op<OfTargets<RowOp>>(
-      registration,
-      {.name = "z_loss",
-       .documentation = "x […  E], targets […] i32 or nothing -> [] f64: weight · Σ over rows of the square of "
-                        "ln Σ exp(x) (attribute weight), which keeps scores small. Rows of negative targets do not "
-                        "count. Zoph et al., \"ST-MoE\", 2022.",
-       .infer = infer_total,
-       .precision = OperandPrecision::any,
-       .gradient = loss_rule("z_loss_gradient")});
-  add_op<OfTargets<RowOp>>(registration, {.name = "z_loss_gradient",
-                                          .documentation = "the operands of z_loss -> dx […  E].",
-                                          .infer = [](const Types& types, const Node& node) -> Types {
-                                            require_rows(types[0], node);
-                                            require_weight(node);
-                                            return {types[0]};
-                                          }});
+       .gradient = loss_rule("balance_loss_gradient"),
+       .iterate = keep_sequences_whole,
+       .chooses = 1});
+  add_op(registration, {.name = "balance_loss_gradient",
+                        .documentation = "the operands of balance_loss -> dscores [batch …  E].",
+                        .operands = 2,
+                        .takes_targets = true,
+                        .infer = infer_balance,
+                        .iterate = keep_sequences_whole});
+  add_op(registration,
+         {.name = "z_loss",
+          .documentation = "x […  E], targets […] i32 or nothing -> [] f64: weight · Σ over rows of the square of "
+                           "ln Σ exp(x) (attribute weight), which keeps scores small. Rows of negative targets do not "
+                           "count. Zoph et al., \"ST-MoE\", 2022.",
+          .takes_targets = true,
+          .infer = infer_total,
+          .precision = OperandPrecision::any,
+          .gradient = loss_rule("z_loss_gradient"),
+          .iterate = keep_rows_whole});
+  add_op(registration, {.name = "z_loss_gradient",
+                        .documentation = "the operands of z_loss -> dx […  E].",
+                        .takes_targets = true,
+                        .infer = [](const Types& types, const Node& node) -> Types {
+                          require_rows(types[0], node);
+                          require_weight(node);
+                          return {types[0]};
+                        },
+                        .iterate = keep_rows_whole});
 }
 
-/// Its gradient is zero.
-class CountChoices final : public OfTargets<RowOp> {
- public:
-  using OfTargets::OfTargets;
-  bool only_chooses(int operand) const override { return operand == 0; }
-};
-
 void add_load(Registration& registration) {
-  add_op<CountChoices>(
+  add_op(
       registration,
       {.name = "count_choices",
        .documentation = "gates […  E], targets […] i32 or nothing -> [E] f64: how many gates of each column are not 0. "
                         "Rows of negative targets do not count.",
+       .takes_targets = true,
        .infer = [](const Types& types, const Node& node) -> Types {
          require_rows(types[0], node);
          return {{{types[0].dims.back()}, DType::f64}};
        },
-       .gradient = [](GradientContext& /*context*/) {}});
-  add_op<RowOp>(registration,
-                {.name = "load_deficit",
-                 .documentation = "gates […  E] of which k of each row are not 0 -> [E] (attribute k): the mean number "
-                                  "of these in a column less that in this column, times E. Above 0 for an expert that "
-                                  "few tokens choose.",
-                 .infer = [](const Types& types, const Node& node) -> Types {
-                   require_rows(types[0], node);
-                   require(node.attributes.integer("k") >= 1, node, "k is at least 1");
-                   return {{{types[0].dims.back()}, statistic_type(types[0].dtype)}};
-                 }});
+       // The gradient is zero.
+       .gradient = [](GradientContext& /*context*/) {},
+       .iterate = keep_rows_whole,
+       .chooses = 0});
+  add_op(registration,
+         {.name = "load_deficit",
+          .documentation = "gates […  E] of which k of each row are not 0 -> [E] (attribute k): the mean number "
+                           "of these in a column less that in this column, times E. Above 0 for an expert that "
+                           "few tokens choose.",
+          .infer = [](const Types& types, const Node& node) -> Types {
+            require_rows(types[0], node);
+            require(node.attributes.integer("k") >= 1, node, "k is at least 1");
+            return {{{types[0].dims.back()}, statistic_type(types[0].dtype)}};
+          },
+          .iterate = keep_rows_whole});
 }
 
 }  // namespace

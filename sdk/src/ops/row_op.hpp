@@ -11,16 +11,10 @@
 
 namespace strata::ops {
 
-/// An op that needs the last dim of its rows whole.
-class RowOp : public DescribedOp {
- public:
-  using DescribedOp::DescribedOp;
-  IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = DescribedOp::iteration(graph, node);
-    space.whole.insert(space.operands[0].back());
-    return space;
-  }
-};
+/// OpDescription::iterate of an op that needs the last dim of its rows whole.
+inline void keep_rows_whole(IterationSpace& space, const Node& /*node*/) {
+  space.whole.insert(space.operands[0].back());
+}
 
 inline void require_rows(const TensorType& type, const Node& node) {
   require_float(type, node);

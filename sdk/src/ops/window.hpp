@@ -17,8 +17,8 @@ inline constexpr std::size_t kHeight = 2;
 inline constexpr std::size_t kWidth = 3;
 inline constexpr std::size_t kImageDims = 4;
 
-/// Neighbours cannot be read on another rank, so the dims of pixels and of windows are whole.
-inline void keep_pixels_whole(IterationSpace& space) {
+/// OpDescription::iterate: neighbours cannot be read on another rank, so the dims of pixels and of windows are whole.
+inline void keep_pixels_whole(IterationSpace& space, const Node& /*node*/) {
   for (const auto* list : {&space.operands, &space.results}) {
     for (const Dims& dims : *list) {
       if (dims.size() == kImageDims) space.whole.insert(dims.begin() + kHeight, dims.end());

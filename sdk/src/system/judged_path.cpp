@@ -230,7 +230,7 @@ class Walk {
   }
   void warn(const std::string& warning) {
     auto& warnings = judged_.warnings;
-    if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+    if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
   }
 
   JudgedPath judged_;

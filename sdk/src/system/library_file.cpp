@@ -52,7 +52,7 @@ std::vector<ElfW(Phdr)> headers_of(const LibraryFile& file) {
 }
 
 bool is_loaded(const ElfW(Phdr) & note, const std::vector<ElfW(Phdr)>& headers) {
-  return std::any_of(headers.begin(), headers.end(), [&](const ElfW(Phdr) & segment) {
+  return std::ranges::any_of(headers, [&](const ElfW(Phdr) & segment) {
     // No sum of the file's numbers is formed, because it may overflow.
     return segment.p_type == PT_LOAD && note.p_vaddr >= segment.p_vaddr && note.p_filesz <= segment.p_filesz &&
            note.p_vaddr - segment.p_vaddr <= segment.p_filesz - note.p_filesz;
@@ -69,7 +69,7 @@ bool has_headers_of(const Image& image, const LibraryFile& file) {
     return false;
   }
   // The program headers are equal, so that a note lies in memory where the file says.
-  return std::all_of(headers.begin(), headers.end(), [&](const ElfW(Phdr) & note) {
+  return std::ranges::all_of(headers, [&](const ElfW(Phdr) & note) {
     if (note.p_type != PT_NOTE || !is_loaded(note, headers)) return true;
     std::vector<char> text(note.p_filesz);
     file.read(note.p_offset, text.data(), text.size());
