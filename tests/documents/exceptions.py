@@ -55,7 +55,7 @@ LEFT_OUT = (
     (r"nvcc|cuobjdump|gpu\.sh|test_cuda|nccl", "needs CUDA or a GPU"),
     (r"tensorboard --logdir", "serves until it is stopped"),
     (r"strata diagnose", "needs a run that failed; ctest diagnosis"),
-    (r"ulimit|calibrated_steps\.py|step_kernels models", "measures"),
+    (r"ulimit|(calibrated_steps|plan_choice)\.py|step_kernels models", "measures"),
     (r"^cmake -S|^STRATA_PLUGIN_PATH=", "the reader's own plugin; ctest sdk"),
     (r"pkg-config", "needs an installed Strata; ctest external"),
     (r"sdk/abi/", "builds; ctest symbols"),
