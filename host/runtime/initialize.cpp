@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "runtime/element.hpp"
 #include "strata/error.hpp"
 #include "strata/internal/derived_initializer.hpp"
 #include "strata/random.hpp"
+#include "strata/reference_kernel.hpp"
 
 namespace strata::host {
 namespace {
@@ -114,12 +114,9 @@ std::vector<std::byte> initial_values(const StoredParameter& parameter, const Sh
   }
   std::vector<std::byte> values(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
   StartingValues start({parameter.name, global_shape(parameter), parameter.initialization}, seed);
-  const bool through_f32 = size_of(dtype) < sizeof(float);
+  const reference::Writer writer(values.data(), dtype, false);
   for_each_run(shard.part(), [&](std::int64_t local, std::int64_t global, std::int64_t length) {
-    for (std::int64_t i = 0; i < length; ++i) {
-      const double value = start(global + i);
-      store_element(dtype, values.data(), local + i, through_f32 ? static_cast<float>(value) : value);
-    }
+    for (std::int64_t i = 0; i < length; ++i) writer.overwrite(local + i, start(global + i));
   });
   return values;
 }
@@ -135,10 +132,11 @@ std::vector<std::byte> derived_values(const StoredParameter& parameter, std::spa
   const auto bad = std::ranges::find_if_not(whole, [](float value) { return std::isfinite(value); });
   if (bad != whole.end()) fail(parameter.name, "derives " + std::to_string(*bad));
   std::vector<std::byte> values(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
+  const reference::Writer writer(values.data(), dtype, false);
   for_each_run(shard.part(), [&](std::int64_t local, std::int64_t global, std::int64_t length) {
     for (std::int64_t i = 0; i < length; ++i) {
       // Replicas along unsynchronized axes, whose tensors follow one another, begin alike.
-      store_element(dtype, values.data(), local + i, whole[static_cast<std::size_t>((global + i) % elements)]);
+      writer.overwrite(local + i, whole[static_cast<std::size_t>((global + i) % elements)]);
     }
   });
   return values;
