@@ -73,7 +73,8 @@ bool reduces_block_by_block(const CompileRequest& request, const Graph& graph) {
   const ParameterDescriptions describe(graph, *request.registry);
   return std::ranges::any_of(request.strategies, [&](const NamedStrategy& each) {
     return std::ranges::any_of(graph.parameters, [&](const Parameter& parameter) {
-      const std::optional<ParameterStorage> storage = each.strategy->storage(describe(parameter));
+      const auto storage =
+          each.ask("storage", [&](const Strategy& strategy) { return strategy.storage(describe(parameter)); });
       return storage && storage->sharding >= Sharding::gradients;
     });
   });
