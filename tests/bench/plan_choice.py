@@ -23,7 +23,8 @@ MODELS = [
     ("gpt2-wide", {**WIDE, "embed": 512, "context": 128}, 8),
     ("llama-long", {**LLAMA, "context": 512}, 4),
 ]
-# Strategies of the stacks with which the plans are compared. Each is trained with every micro-batch that fits.
+# Strategies of the stacks with which the plans are compared. Each is trained with the largest micro-batch and with a
+# quarter of it.
 OTHERS = [
     [],
     [ddp(2)],
