@@ -17,7 +17,7 @@ struct SequenceContinuation {
   std::int64_t capacity = 1;
   /// True: the graph only fills the caches, and its outputs are those of the ops that keep something.
   bool fills_only = false;
-  /// True: the graph computes only the values that depend on the source and not on the text, from a source.
+  /// True: the graph reads a source, and computes only the values that depend on it and not on the text.
   bool reads_source = false;
 };
 

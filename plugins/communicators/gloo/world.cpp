@@ -113,9 +113,8 @@ class GlooWorld final : public World {
                : std::to_string(settings_.ranks_per_process) + " ranks in a process (communicator.ranks_per_process)") +
           ", and this process was started alone; accepted for " + std::to_string(rank_count_) +
           " ranks: strata launch to train, else torchrun --no-python, srun, or processes with RANK, WORLD_SIZE, "
-          "MASTER_ADDR, MASTER_PORT and STRATA_SECRET; or --set communicator.plugin=local, which runs all ranks in "
-          "this "
-          "process");
+          "MASTER_ADDR, MASTER_PORT and STRATA_SECRET; or --set communicator.plugin=local, which runs all ranks "
+          "in this process");
     }
     if (!memory_->has(rank)) throw RuntimeError("rank " + std::to_string(rank) + " is not one of this process");
     {
