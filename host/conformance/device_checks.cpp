@@ -49,12 +49,13 @@ void try_order_of_reduction(Device& device) {
   require_contents(device, result, DType::f32, {0x1p24, 4, 6}, "the maximum");
 }
 
-void try_reduction_in_place(Device& device, DType dtype, std::size_t in_place) {
+/// The result of `count` sources overwrites one of them.
+void try_reduction_in_place(Device& device, DType dtype, std::size_t count, std::size_t in_place) {
   constexpr std::size_t kCount = 1501;
   std::vector<std::shared_ptr<void>> memory;
   std::vector<const void*> sources;
   Numbers sum(kCount);
-  for (std::size_t j = 0; j < 3; ++j) {
+  for (std::size_t j = 0; j < count; ++j) {
     Numbers values;
     for (std::size_t i = 0; i < kCount; ++i) values.push_back(static_cast<double>((i * 7 + j * 5) % 23) - 11);
     std::ranges::transform(sum, values, sum.begin(), std::plus<>());
@@ -62,7 +63,8 @@ void try_reduction_in_place(Device& device, DType dtype, std::size_t in_place) {
     sources.push_back(memory.back().get());
   }
   device.reduce(kStream, Reduction::sum, dtype, memory[in_place].get(), sources, static_cast<std::int64_t>(kCount));
-  require_contents(device, memory[in_place], dtype, sum, "the sum in place of source " + std::to_string(in_place));
+  require_contents(device, memory[in_place], dtype, sum,
+                   "the sum of " + std::to_string(count) + " in place of source " + std::to_string(in_place));
 }
 
 }  // namespace
@@ -131,7 +133,10 @@ void try_streams(Device& device) {
 void try_reductions(Device& device) {
   try_order_of_reduction(device);
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i32, DType::i64}) {
-    for (const std::size_t in_place : {0U, 1U, 2U}) try_reduction_in_place(device, dtype, in_place);
+    for (const std::size_t count : {1U, 2U, 3U}) {
+      for (std::size_t in_place = 0; in_place < count; ++in_place)
+        try_reduction_in_place(device, dtype, count, in_place);
+    }
   }
   // 1 + 2^-8 + 2^-8 is 1 if each sum is rounded to bf16, and 1 + 2^-7 if the last one is.
   const auto a = filled(device, DType::bf16, {1});

@@ -7,7 +7,6 @@
 
 #include "enum_names.hpp"
 #include "strata/error.hpp"
-#include "strata/half.hpp"
 #include "strata/host_memory_device.hpp"
 #include "strata/tensor.hpp"
 
@@ -54,29 +53,6 @@ std::string_view to_string(MemoryPlace place) {
 
 namespace {
 
-/// Elements per block. All sources of a block fit into the innermost cache.
-constexpr std::int64_t kReduceBlock = 512;
-
-template <class Element, class Sum>
-void reduce_elements(Reduction reduction, Element* destination, std::span<const void* const> sources,
-                     std::int64_t elements, auto&& load, auto&& store) {
-  Sum sums[kReduceBlock];
-  for (std::int64_t begin = 0; begin < elements; begin += kReduceBlock) {
-    const std::int64_t size = std::min(kReduceBlock, elements - begin);
-    for (std::size_t j = 0; j < sources.size(); ++j) {
-      const Element* source = static_cast<const Element*>(sources[j]) + begin;
-      if (j == 0) {
-        for (std::int64_t i = 0; i < size; ++i) sums[i] = load(source[i]);
-      } else if (reduction == Reduction::sum) {
-        for (std::int64_t i = 0; i < size; ++i) sums[i] += load(source[i]);
-      } else {
-        for (std::int64_t i = 0; i < size; ++i) sums[i] = std::max(sums[i], static_cast<Sum>(load(source[i])));
-      }
-    }
-    for (std::int64_t i = 0; i < size; ++i) destination[begin + i] = store(sums[i]);
-  }
-}
-
 class FunctionKernel final : public Kernel {
  public:
   explicit FunctionKernel(LaunchFunction launch) : launch_(std::move(launch)) {}
@@ -89,12 +65,6 @@ class FunctionKernel final : public Kernel {
 const KernelRegistry& required(const KernelRegistry* kernels, const std::string& device) {
   if (kernels == nullptr) throw VerificationError(device + " is made without the kernels of the run");
   return *kernels;
-}
-
-template <class Element>
-void reduce_plain(Reduction reduction, void* destination, std::span<const void* const> sources, std::int64_t elements) {
-  const auto same = [](Element value) { return value; };
-  reduce_elements<Element, Element>(reduction, static_cast<Element*>(destination), sources, elements, same, same);
 }
 
 }  // namespace
@@ -137,30 +107,6 @@ void HostMemoryDevice::copy_rows(StreamKind stream, void* destination, std::int6
   for (std::int64_t row = 0; row < rows; ++row) {
     copy(stream, static_cast<char*>(destination) + row * destination_pitch,
          static_cast<const char*>(source) + row * source_pitch, width);
-  }
-}
-
-/// Uses the calling thread alone, because the communication stream must not take cores from the compute stream.
-void HostMemoryDevice::reduce(StreamKind /*stream*/, Reduction reduction, DType dtype, void* destination,
-                              std::span<const void* const> sources, std::int64_t elements) {
-  if (sources.empty()) throw VerificationError("a reduction needs at least one source");
-  switch (dtype) {
-    case DType::f64:
-      return reduce_plain<double>(reduction, destination, sources, elements);
-    case DType::f32:
-      return reduce_plain<float>(reduction, destination, sources, elements);
-    case DType::i32:
-      return reduce_plain<std::int32_t>(reduction, destination, sources, elements);
-    case DType::i64:
-      return reduce_plain<std::int64_t>(reduction, destination, sources, elements);
-    case DType::bf16:
-      return reduce_elements<std::uint16_t, float>(reduction, static_cast<std::uint16_t*>(destination), sources,
-                                                   elements, from_bf16, to_bf16);
-    case DType::f16:
-      return reduce_elements<std::uint16_t, float>(reduction, static_cast<std::uint16_t*>(destination), sources,
-                                                   elements, from_f16, to_f16);
-    case DType::i8:
-      throw VerificationError("i8 holds quantised numbers, which cannot be reduced");
   }
 }
 

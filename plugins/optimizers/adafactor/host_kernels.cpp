@@ -110,7 +110,9 @@ PreparedKernel prepare_norm(const OpInstance& op, const KernelEnvironment& envir
 void round_values(const OpInstance& op, const KernelArguments& arguments, std::int64_t begin, std::int64_t end) {
   const float* const from = kernels::out<float>(arguments, 1);
   auto* const to = kernels::out<std::uint16_t>(arguments, 0);
-  std::transform(from + begin, from + end, to + begin, op.results[0].dtype == DType::bf16 ? to_bf16 : to_f16);
+  const auto round_by = [&](auto&& round) { std::transform(from + begin, from + end, to + begin, round); };
+  if (op.results[0].dtype == DType::bf16) return round_by([](float value) { return to_bf16(value); });
+  round_by([](float value) { return to_f16(value); });
 }
 
 PreparedKernel prepare_update(const OpInstance& op, const KernelEnvironment& environment) {
