@@ -1,10 +1,11 @@
 // Measures all_reduce of the communicator mpi beside MPI_Allreduce, on host memory.
 //
-//     mpirun -n 2 build/release/bin/bench/mpi_all_reduce [ROUNDS] [PLUGINS]
+//     mpirun -n RANKS build/release/bin/bench/mpi_all_reduce RANKS [ROUNDS] [PLUGINS]
 //
-// PLUGINS is the folder of the plugins. Both are measured in turns: ROUNDS rounds of each size. A round takes as long
-// as its slowest rank. Each line has the size, the median time of both, the rate of the communicator's (bytes of the
-// buffer a second), and the median of the rounds' ratios: above 1, the communicator is faster.
+// The communicator initialises MPI, as in a run. PLUGINS is the folder of the plugins. Both are measured in turns:
+// ROUNDS rounds of each size. A round takes as long as its slowest rank. Each line has the size, the median time of
+// both, the rate of the communicator's (bytes of the buffer a second), and the median of the rounds' ratios: above 1,
+// the communicator is faster.
 
 #include <mpi.h>
 
@@ -80,13 +81,12 @@ class Bench {
   int ranks_;
 };
 
-void run(int rounds, const std::filesystem::path& plugins) {
+void run(int ranks, int rounds, const std::filesystem::path& plugins) {
   host::PluginRegistry registry({plugins});
   const auto& communicators = registry.load<CommunicatorFactory>("mpi");
   const auto& devices = registry.load<DeviceFactory>("cpu");
-  int ranks = 1;
+  (void)communicators.create(Options(communicators.options(), {}), ranks);
   int rank = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const KernelRegistry kernels;
   const auto device = devices.create(Options(devices.options(), {}), {.kernels = &kernels, .ranks_on_host = ranks});
@@ -112,12 +112,10 @@ void run(int rounds, const std::filesystem::path& plugins) {
 }  // namespace
 
 int main(int count, char** words) {
-  int level = 0;
-  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
-  const int rounds = count > 1 ? std::atoi(words[1]) : 5;
+  const int ranks = count > 1 ? std::atoi(words[1]) : 2;
+  const int rounds = count > 2 ? std::atoi(words[2]) : 5;
   const std::filesystem::path plugins =
-      count > 2 ? words[2] : std::filesystem::canonical("/proc/self/exe").parent_path() / "../../lib/strata/plugins";
-  run(std::max(1, rounds), plugins);
-  MPI_Finalize();
+      count > 3 ? words[3] : std::filesystem::canonical("/proc/self/exe").parent_path() / "../../lib/strata/plugins";
+  run(ranks, std::max(1, rounds), plugins);
   return 0;
 }

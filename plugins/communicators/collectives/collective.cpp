@@ -73,14 +73,14 @@ void Collective::exchange_cards() {
     slot_ = mix(slot_, static_cast<std::uint64_t>(value));
   }
   const Slot slot = mix(operation_.slot, kCards);
-  sent_.resize(static_cast<std::size_t>(size_));
+  // One envelope for all peers, unless each gets a piece of its own.
+  sent_.resize(splits() ? static_cast<std::size_t>(size_) : 1);
   received_.resize(static_cast<std::size_t>(size_));
   const std::int64_t piece = splits() ? call_.elements / size_ : call_.elements;
   const bool is_silent = call_.kind == CollectiveKind::broadcast && index_ != call_.root;
-  for (int index = 0; index < size_; ++index) {
-    Envelope& envelope = sent_[static_cast<std::size_t>(index)];
-    envelope.card = own;
-    if (is_short_ && !is_silent) stream_.copy(envelope.payload, input(splits() ? piece * index : 0), piece * width());
+  for (std::size_t index = 0; index < sent_.size(); ++index) {
+    sent_[index].card = own;
+    if (is_short_ && !is_silent) copy(sent_[index].payload, input(piece * static_cast<std::int64_t>(index)), piece);
   }
   for_each_peer([&](int peer) {
     Envelope& place = received_[static_cast<std::size_t>(peer)];
@@ -88,8 +88,7 @@ void Collective::exchange_cards() {
   });
   const std::int64_t unused = Envelope::kPayload - (is_short_ && !is_silent ? piece * width() : 0);
   for_each_peer([&](int peer) {
-    Envelope& envelope = sent_[static_cast<std::size_t>(peer)];
-    cards_.push_back({peer, endpoint_.transport().send({rank_at(peer), slot, &envelope, kEnvelopeBytes, unused})});
+    cards_.push_back({peer, endpoint_.transport().send({rank_at(peer), slot, &sent_to(peer), kEnvelopeBytes, unused})});
   });
 }
 
@@ -114,10 +113,10 @@ void Collective::verify() {
 void Collective::run_short() {
   verify();
   const std::int64_t piece = splits() ? call_.elements / size_ : call_.elements;
-  // Each rank's own contribution is in its envelope to itself, so the output may be the input.
-  received_[static_cast<std::size_t>(index_)] = sent_[static_cast<std::size_t>(index_)];
   std::vector<const void*> parts;
   for (const Envelope& envelope : received_) parts.push_back(envelope.payload);
+  // Each rank's own contribution is in its envelope to itself, so the output may be the input.
+  parts[static_cast<std::size_t>(index_)] = sent_to(index_).payload;
   switch (call_.kind) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce_scatter:

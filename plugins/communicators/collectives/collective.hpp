@@ -160,6 +160,7 @@ class Collective {
 
   /// True if every member needs another part of the input.
   [[nodiscard]] bool splits() const;
+  [[nodiscard]] Envelope& sent_to(int index) { return sent_[splits() ? static_cast<std::size_t>(index) : 0]; }
   [[nodiscard]] std::int64_t width() const { return static_cast<std::int64_t>(size_of(call_.dtype)); }
   [[nodiscard]] const std::byte* input(std::int64_t element) const;
   [[nodiscard]] std::byte* output(std::int64_t element) const;
@@ -196,8 +197,9 @@ class Collective {
   bool verified_ = false;
   /// The slot of all data. Ranks that mean different things compute different slots.
   Slot slot_ = 0;
-  /// Envelopes for the other ranks and of them, by position in the group.
+  /// An envelope for every rank, or one for all of them.
   std::vector<Envelope> sent_;
+  /// By position in the group.
   std::vector<Envelope> received_;
   std::vector<Posted> cards_;
   std::vector<Posted> received_cards_;

@@ -62,7 +62,7 @@ struct Network::Post {
   int in_flight = 0;
   std::string fault = {};
   /// Memory that lives until the transfer has ended.
-  std::vector<std::byte> buffer = {};
+  std::unique_ptr<std::byte[]> buffer = {};
 };
 
 class Network::End final : public Transfer {
@@ -130,7 +130,8 @@ std::unique_ptr<Transfer> Network::receive(const Parcel& parcel) {
   if (arrived == arrivals_.end()) {
     receives_[key].push_back(post);
   } else {
-    deliver(post, arrived->second.front());
+    const Arrival& arrival = arrived->second.front();
+    deliver(post, arrival.bytes, arrival.tag, arrival.payload);
     arrived->second.pop_front();
     if (arrived->second.empty()) arrivals_.erase(arrived);
   }
@@ -164,18 +165,20 @@ std::vector<Notice> Network::notices() {
 }
 
 void Network::send_control(int peer, const Header& header, const void* payload) {
-  const auto post = std::make_shared<Post>(Post{.peer = peer, .is_send = true});
-  post->buffer.resize(sizeof header + static_cast<std::size_t>(header.payload));
-  std::memcpy(post->buffer.data(), &header, sizeof header);
+  const auto bytes = sizeof header + static_cast<std::size_t>(header.payload);
+  const auto post =
+      std::make_shared<Post>(Post{.peer = peer, .bytes = static_cast<std::int64_t>(bytes), .is_send = true});
+  post->buffer = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  std::byte* const buffer = post->buffer.get();
+  std::memcpy(buffer, &header, sizeof header);
   // The data of a message may be memory of the device.
   if (header.kind == Header::Kind::message && header.payload > 0) {
-    stream_->copy(post->buffer.data() + sizeof header, payload, header.payload);
+    stream_->copy(buffer + sizeof header, payload, header.payload);
   } else if (header.payload > 0) {
-    std::memcpy(post->buffer.data() + sizeof header, payload, static_cast<std::size_t>(header.payload));
+    std::memcpy(buffer + sizeof header, payload, static_cast<std::size_t>(header.payload));
   }
-  post->bytes = std::ssize(post->buffer);
   start(post, [&](std::int64_t, int count, MPI_Request* request) {
-    check(MPI_Isend(post->buffer.data(), count, MPI_BYTE, peer, kControlTag, control_, request), "MPI_Isend");
+    check(MPI_Isend(buffer, count, MPI_BYTE, peer, kControlTag, control_, request), "MPI_Isend");
   });
 }
 
@@ -227,30 +230,28 @@ void Network::take(int from, const std::vector<std::byte>& message) {
                std::string(text + header.operation, static_cast<std::size_t>(header.text))});
     broken_ |= is_bad(notice);
   } else {
-    Arrival arrival{header.bytes, header.tag, {payload, payload + header.payload}};
     const Key key{from, header.slot};
     const auto waiting = receives_.find(key);
     if (waiting == receives_.end()) {
-      arrivals_[key].push_back(std::move(arrival));
+      arrivals_[key].push_back({header.bytes, header.tag, {payload, payload + header.payload}});
       return;
     }
     const PostPointer post = waiting->second.front();
     waiting->second.pop_front();
     if (waiting->second.empty()) receives_.erase(waiting);
-    deliver(post, arrival);
+    deliver(post, header.bytes, header.tag, {payload, static_cast<std::size_t>(header.payload)});
   }
 }
 
-void Network::deliver(const PostPointer& post, const Arrival& arrival) {
-  if (arrival.bytes != post->bytes) {
-    post->fault =
-        "found a message of " + std::to_string(arrival.bytes) + " bytes; accepted: " + std::to_string(post->bytes);
-  } else if (!arrival.payload.empty() || arrival.bytes == 0) {
-    stream_->copy(post->data, arrival.payload.data(), std::ssize(arrival.payload));
+void Network::deliver(const PostPointer& post, std::int64_t bytes, int tag, std::span<const std::byte> payload) {
+  if (bytes != post->bytes) {
+    post->fault = "found a message of " + std::to_string(bytes) + " bytes; accepted: " + std::to_string(post->bytes);
+  } else if (!payload.empty() || bytes == 0) {
+    stream_->copy(post->data, payload.data(), std::ssize(payload));
     post->done = true;
   } else {
     start(post, [&](std::int64_t begin, int count, MPI_Request* request) {
-      check(MPI_Irecv(post->data + begin, count, MPI_BYTE, post->peer, arrival.tag, data_, request), "MPI_Irecv");
+      check(MPI_Irecv(post->data + begin, count, MPI_BYTE, post->peer, tag, data_, request), "MPI_Irecv");
     });
   }
 }
@@ -300,9 +301,9 @@ void Network::drop_arrivals() {
     for (Arrival& arrival : arrivals) {
       if (!arrival.payload.empty() || arrival.bytes == 0) continue;
       const auto post = std::make_shared<Post>(Post{.peer = key.first, .bytes = arrival.bytes});
-      post->buffer.resize(static_cast<std::size_t>(arrival.bytes));
-      post->data = post->buffer.data();
-      deliver(post, arrival);
+      post->buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(arrival.bytes));
+      post->data = post->buffer.get();
+      deliver(post, arrival.bytes, arrival.tag, {});
     }
   }
   arrivals_.clear();

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -77,8 +78,8 @@ class Network : public std::enable_shared_from_this<Network> {
   void expect_control(ControlSlot& slot);
   [[nodiscard]] bool take_control();
   void take(int from, const std::vector<std::byte>& message);
-  /// Starts to receive what has arrived for `post`.
-  void deliver(const PostPointer& post, const Arrival& arrival);
+  /// Starts to receive the message that has arrived for `post`, which has `bytes` and, if it is short, this payload.
+  void deliver(const PostPointer& post, std::int64_t bytes, int tag, std::span<const std::byte> payload);
   /// Starts transfers of at most 1 GiB each, because MPI counts bytes in an int.
   void start(const PostPointer& post, const Start& start);
   /// Lets MPI work. \return true if something has come or ended.
