@@ -47,9 +47,23 @@ struct Executor::State {
 
   /// Address of a buffer that is read after its task ends. For a per-micro-batch buffer, the address of its last
   /// instance.
-  [[nodiscard]] std::byte* memory(BufferId buffer) const;
-  [[nodiscard]] double scalar(BufferId buffer) const;
-  [[nodiscard]] SliceBytes bytes_of(const BufferSlice& slice) const;
+  [[nodiscard]] std::byte* memory(BufferId buffer) const {
+    const int micro_batch = context.plan.reported(buffer, context.program.micro_batches);
+    return arena->data() + context.plan.offset(buffer, micro_batch);
+  }
+
+  [[nodiscard]] double scalar(BufferId buffer) const {
+    std::byte bytes[sizeof(double)];
+    const Buffer& source = context.program.buffer(buffer);
+    context.device.copy_to_host(StreamKind::compute, bytes, memory(buffer), source.bytes());
+    return load_element(source.dtype, bytes, 0);
+  }
+
+  [[nodiscard]] SliceBytes bytes_of(const BufferSlice& slice) const {
+    const Buffer& buffer = context.program.buffer(slice.buffer);
+    const auto size = static_cast<std::int64_t>(size_of(buffer.dtype));
+    return {buffer, slice.begin * size, slice.elements * size};
+  }
 
   RankContext context;
   std::shared_ptr<Arena> arena;
@@ -59,24 +73,6 @@ struct Executor::State {
   StepRunner runner;
   FlightRecorder* recorder = nullptr;
 };
-
-Executor::State::SliceBytes Executor::State::bytes_of(const BufferSlice& slice) const {
-  const Buffer& buffer = context.program.buffer(slice.buffer);
-  const auto size = static_cast<std::int64_t>(size_of(buffer.dtype));
-  return {buffer, slice.begin * size, slice.elements * size};
-}
-
-std::byte* Executor::State::memory(BufferId buffer) const {
-  const int micro_batch = context.plan.reported(buffer, context.program.micro_batches);
-  return arena->data() + context.plan.offset(buffer, micro_batch);
-}
-
-double Executor::State::scalar(BufferId buffer) const {
-  std::byte bytes[sizeof(double)];
-  const Buffer& source = context.program.buffer(buffer);
-  context.device.copy_to_host(StreamKind::compute, bytes, memory(buffer), source.bytes());
-  return load_element(source.dtype, bytes, 0);
-}
 
 Executor::Executor(const Program& program, const MemoryPlan& plan, int rank, std::uint64_t seed, Device& device,
                    Communicator& communicator, std::shared_ptr<Arena> arena, std::shared_ptr<OffloadMemory> offload,

@@ -10,6 +10,11 @@
 
 namespace strata::host {
 
+FlightRecorder::FlightRecorder(int rank, int rank_count)
+    : record_{.rank = rank, .rank_count = rank_count, .host = own_host_name(), .process = ::getpid()} {
+  for (Entry& entry : entries_) entry.noted.name.reserve(kNameBytes);
+}
+
 bool FlightRecorder::accept(bool is_move) {
   if (!failed_ && is_move) ++moves_;
   return !failed_;
@@ -18,18 +23,18 @@ bool FlightRecorder::accept(bool is_move) {
 void FlightRecorder::begin(Activity activity, std::uint64_t step) {
   const std::lock_guard lock(mutex_);
   // An activity that begins again, such as every wait for the same checkpoint, is no progress.
-  if (!accept(activity != activity_ || step != step_)) return;
-  has_moved_on_ = has_moved_on_ || activity != activity_ || step != step_;
-  activity_ = activity;
-  step_ = step;
+  if (!accept(activity != record_.activity || step != record_.step)) return;
+  has_moved_on_ = has_moved_on_ || activity != record_.activity || step != record_.step;
+  record_.activity = activity;
+  record_.step = step;
   place_.program = nullptr;
-  ends_step_ = false;
+  record_.ends_step = false;
 }
 
 void FlightRecorder::begin_run() {
   const std::lock_guard lock(mutex_);
   if (!accept()) return;
-  ++run_;
+  ++record_.run;
 }
 
 void FlightRecorder::begin(const Program& program, const TaskInstance& at, std::size_t index, std::size_t count) {
@@ -43,12 +48,12 @@ void FlightRecorder::begin_end() {
   const std::lock_guard lock(mutex_);
   if (!accept()) return;
   place_.program = nullptr;
-  ends_step_ = true;
+  record_.ends_step = true;
 }
 
 void FlightRecorder::end_run() {
   const std::lock_guard lock(mutex_);
-  if (accept()) ends_step_ = false;
+  if (accept()) record_.ends_step = false;
 }
 
 void FlightRecorder::add_group(int number, const std::vector<int>& ranks) {
@@ -69,8 +74,8 @@ std::uint64_t& FlightRecorder::messages(const Issue& issue) {
 
 bool FlightRecorder::repeats(const Entry& last, const Issue& issue) const {
   return issued_ > 0 && !has_moved_on_ && issue.group >= 0 && last.group == issue.group &&
-         last.state == CommunicationState::complete && last.kind == issue.kind && last.bytes == issue.bytes &&
-         issue.name != nullptr && *issue.name == last.name.data();
+         last.noted.state == CommunicationState::complete && last.noted.kind == issue.kind &&
+         last.noted.bytes == issue.bytes && issue.name != nullptr && *issue.name == last.noted.name;
 }
 
 std::uint64_t FlightRecorder::issue(const Issue& issue) {
@@ -79,42 +84,44 @@ std::uint64_t FlightRecorder::issue(const Issue& issue) {
   const bool is_repeated = repeats(*entry, issue);
   // Ranks that ask each other again and again, such as whether a file is written, do not get on.
   if (!accept(!is_repeated)) return 0;
+  if (!is_repeated) entry = &entries_[++issued_ % kCommunications];
+  RecordedCommunication& noted = entry->noted;
   if (!is_repeated) {
-    entry = &entries_[++issued_ % kCommunications];
-    *entry = {};
-    entry->number = issued_;
-    entry->kind = issue.kind;
-    if (issue.name != nullptr) issue.name->copy(entry->name.data(), kNameBytes - 1);
+    noted.number = issued_;
+    noted.kind = issue.kind;
+    noted.name.clear();
+    if (issue.name != nullptr) noted.name.assign(*issue.name, 0, kNameBytes);
+    noted.bytes = issue.bytes;
+    noted.ordinal = 0;
+    noted.repeats = 0;
     entry->group = issue.group;
     entry->peer = issue.peer;
-    entry->bytes = issue.bytes;
-    entry->repeats = 0;
   }
-  ++entry->repeats;
-  entry->id = issue.id;
-  entry->run = run_;
-  entry->step = step_;
-  entry->micro_batch = place_.program == nullptr ? -1 : place_.at.micro_batch;
+  ++noted.repeats;
+  noted.id = issue.id;
+  noted.run = record_.run;
+  noted.step = record_.step;
+  noted.micro_batch = place_.program == nullptr ? -1 : place_.at.micro_batch;
   const bool has_group = issue.group >= 0 && static_cast<std::size_t>(issue.group) < groups_.size();
-  if (has_group) entry->ordinal = ++groups_[static_cast<std::size_t>(issue.group)].collectives;
-  if (issue.peer >= 0) entry->ordinal = ++messages(issue);
-  entry->state = CommunicationState::issued;
+  if (has_group) noted.ordinal = ++groups_[static_cast<std::size_t>(issue.group)].collectives;
+  if (issue.peer >= 0) noted.ordinal = ++messages(issue);
+  noted.state = CommunicationState::issued;
   entry->issued = Clock::now();
   entry->ended = {};
   has_moved_on_ = false;
-  return entry->number;
+  return noted.number;
 }
 
 FlightRecorder::Entry* FlightRecorder::find(std::uint64_t communication) {
   Entry& entry = entries_[communication % kCommunications];
-  return communication > 0 && entry.number == communication ? &entry : nullptr;
+  return communication > 0 && entry.noted.number == communication ? &entry : nullptr;
 }
 
 void FlightRecorder::begin_wait(std::uint64_t communication) {
   const std::lock_guard lock(mutex_);
   const Entry* entry = find(communication);
-  if (!accept(entry == nullptr || entry->repeats == 1)) return;
-  awaited_ = communication;
+  if (!accept(entry == nullptr || entry->noted.repeats == 1)) return;
+  record_.awaited = communication;
 }
 
 void FlightRecorder::end_wait(std::uint64_t communication, CommunicationState state) {
@@ -122,10 +129,10 @@ void FlightRecorder::end_wait(std::uint64_t communication, CommunicationState st
   Entry* entry = find(communication);
   // A rank that failed while it waited has not got on, and keeps what it waited for.
   const bool failed = state == CommunicationState::failed;
-  if (!accept(!failed && (entry == nullptr || entry->repeats == 1))) return;
-  if (!failed) awaited_ = 0;
+  if (!accept(!failed && (entry == nullptr || entry->noted.repeats == 1))) return;
+  if (!failed) record_.awaited.reset();
   if (entry == nullptr) return;
-  entry->state = state;
+  entry->noted.state = state;
   entry->ended = Clock::now();
 }
 
@@ -133,8 +140,8 @@ void FlightRecorder::complete_enqueued() {
   const std::lock_guard lock(mutex_);
   if (!accept(false)) return;
   for (Entry& entry : entries_) {
-    if (entry.state != CommunicationState::enqueued) continue;
-    entry.state = CommunicationState::complete;
+    if (entry.noted.state != CommunicationState::enqueued) continue;
+    entry.noted.state = CommunicationState::complete;
     entry.ended = Clock::now();
   }
 }
@@ -143,8 +150,8 @@ void FlightRecorder::fail(const std::string& error, bool is_echo) {
   const std::lock_guard lock(mutex_);
   if (failed_) return;
   failed_ = true;
-  error_ = error;
-  is_echo_ = is_echo;
+  record_.error = error;
+  record_.is_echo = is_echo;
 }
 
 void FlightRecorder::fail_with_current_exception() {
@@ -159,7 +166,7 @@ void FlightRecorder::fail_with_current_exception() {
 
 FlightRecorder::Movement FlightRecorder::movement() const {
   const std::lock_guard lock(mutex_);
-  return {moves_, failed_ || activity_ == Activity::ended, activity_};
+  return {moves_, failed_ || record_.activity == Activity::ended, record_.activity};
 }
 
 void FlightRecorder::observe(double now) {
@@ -185,19 +192,8 @@ RecordedInstruction FlightRecorder::read_instruction() const {
 RecordedCommunication FlightRecorder::read(const Entry& entry, double now) const {
   const Clock::time_point steady = Clock::now();
   const auto unix_time = [&](Clock::time_point at) { return now - std::chrono::duration<double>(steady - at).count(); };
-  RecordedCommunication result{.number = entry.number,
-                               .kind = std::string(entry.kind),
-                               .name = entry.name.data(),
-                               .ranks = {},
-                               .ordinal = entry.ordinal,
-                               .repeats = entry.repeats,
-                               .run = entry.run,
-                               .step = entry.step,
-                               .micro_batch = entry.micro_batch,
-                               .bytes = entry.bytes,
-                               .id = entry.id,
-                               .state = entry.state,
-                               .issued_at = unix_time(entry.issued)};
+  RecordedCommunication result = entry.noted;
+  result.issued_at = unix_time(entry.issued);
   if (entry.ended != Clock::time_point{}) result.completed_at = unix_time(entry.ended);
   if (entry.peer >= 0) result.ranks = {entry.peer};
   if (entry.group >= 0 && static_cast<std::size_t>(entry.group) < groups_.size()) {
@@ -208,18 +204,11 @@ RecordedCommunication FlightRecorder::read(const Entry& entry, double now) const
 }
 
 FlightRecord FlightRecorder::read() const {
-  FlightRecord record{.rank = rank_, .rank_count = rank_count_, .host = own_host_name(), .process = ::getpid()};
-  record.time = seconds_since_1970();
   const std::lock_guard lock(mutex_);
-  record.activity = activity_;
-  record.step = step_;
-  record.run = run_;
+  FlightRecord record = record_;
+  record.time = seconds_since_1970();
   if (place_.program != nullptr) record.instruction = read_instruction();
-  record.ends_step = ends_step_;
-  if (awaited_ != 0) record.awaited = awaited_;
   if (observed_moves_ == moves_) record.seconds = observed_at_ - moved_at_;
-  record.error = error_;
-  record.is_echo = is_echo_;
   const std::uint64_t first = issued_ < kCommunications ? 1 : issued_ - kCommunications + 1;
   for (std::uint64_t number = first; number <= issued_; ++number) {
     record.communications.push_back(read(entries_[number % kCommunications], record.time));

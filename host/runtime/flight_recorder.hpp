@@ -43,7 +43,7 @@ class FlightRecorder {
     Activity activity = Activity::connecting;
   };
 
-  FlightRecorder(int rank, int rank_count) : rank_(rank), rank_count_(rank_count) {}
+  FlightRecorder(int rank, int rank_count);
 
   /// The rank begins another activity. `step`: FlightRecord::step.
   void begin(Activity activity, std::uint64_t step = 0);
@@ -77,22 +77,13 @@ class FlightRecorder {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::size_t kNameBytes = 96;
+  static constexpr std::size_t kNameBytes = 95;
 
   struct Entry {
-    std::uint64_t number = 0;
-    std::string_view kind;
-    std::array<char, kNameBytes> name{};
+    /// All but the ranks, their group and the times. The name has room for kNameBytes from the start.
+    RecordedCommunication noted;
     int group = -1;
     int peer = -1;
-    std::uint64_t ordinal = 0;
-    std::uint64_t repeats = 1;
-    std::uint64_t run = 0;
-    std::uint64_t step = 0;
-    int micro_batch = -1;
-    std::int64_t bytes = 0;
-    std::uint64_t id = 0;
-    CommunicationState state = CommunicationState::issued;
     Clock::time_point issued;
     Clock::time_point ended;
   };
@@ -118,20 +109,13 @@ class FlightRecorder {
   [[nodiscard]] RecordedInstruction read_instruction() const;
   [[nodiscard]] RecordedCommunication read(const Entry& entry, double now) const;
 
-  const int rank_;
-  const int rank_count_;
   mutable std::mutex mutex_;
-  Activity activity_ = Activity::connecting;
-  std::uint64_t step_ = 0;
-  std::uint64_t run_ = 0;
+  /// What read() gives, but for the time, the place in the program and the communications.
+  FlightRecord record_;
   Place place_;
-  bool ends_step_ = false;
-  std::uint64_t awaited_ = 0;
   /// True if the rank has done something else than communicating since its last communication.
   bool has_moved_on_ = true;
   std::uint64_t moves_ = 0;
-  std::string error_;
-  bool is_echo_ = false;
   bool failed_ = false;
   /// Entry of communication n at n % kCommunications.
   std::array<Entry, kCommunications> entries_;
