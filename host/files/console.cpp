@@ -68,9 +68,6 @@ void Log::set_listener(Listener listener) {
 void Log::set_level(const std::string& level) { implementation_->logger.set_level(spdlog::level::from_str(level)); }
 
 // Messages are passed as text and not as format strings, so braces in them are printed as they are.
-void Log::debug(const std::string& message) {
-  implementation_->logger.debug(spdlog::string_view_t(message_text(message)));
-}
 void Log::info(const std::string& message) {
   implementation_->logger.info(spdlog::string_view_t(message_text(message)));
 }

@@ -27,7 +27,6 @@ class Log {
   using Listener = std::function<void(bool is_error, const std::string& text)>;
   void set_listener(Listener listener);
 
-  void debug(const std::string& message);
   void info(const std::string& message);
   void warning(const std::string& message);
   void error(const std::string& message);

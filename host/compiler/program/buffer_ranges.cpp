@@ -23,10 +23,6 @@ std::int64_t BufferRanges::instance(BufferId buffer, int micro_batch) const {
   return at.root * (std::int64_t{program_.micro_batches} + 1) + slot;
 }
 
-std::int64_t BufferRanges::instance_count() const {
-  return static_cast<std::int64_t>(places_.size()) * (std::int64_t{program_.micro_batches} + 1);
-}
-
 BufferId BufferRanges::root_of_instance(std::int64_t instance) const {
   return static_cast<BufferId>(instance / (program_.micro_batches + 1));
 }

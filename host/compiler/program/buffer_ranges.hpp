@@ -46,9 +46,8 @@ class BufferRanges {
       if (micro_batch >= each.distance) visit(range(each.buffer, micro_batch - each.distance));
     }
   }
-  /// Number of the instance, below instance_count().
+  /// Number of the instance.
   [[nodiscard]] std::int64_t instance(BufferId buffer, int micro_batch) const;
-  [[nodiscard]] std::int64_t instance_count() const;
   [[nodiscard]] BufferId root_of_instance(std::int64_t instance) const;
   [[nodiscard]] int micro_batch_of_instance(std::int64_t instance) const;
   /// The instance in words: "%7 'h.0.mlp' of micro-batch 2".
