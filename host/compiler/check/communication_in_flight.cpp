@@ -6,8 +6,13 @@
 
 namespace strata::host {
 
-void CommunicationInFlight::start(std::string description, bool is_collective, std::vector<Use> uses) {
+void CommunicationInFlight::start(const Instruction& instruction, int micro_batch, const BufferRanges& ranges,
+                                  std::string description) {
   const std::uint64_t number = next_++;
+  const bool is_collective = instruction.is<Collective>();
+  std::vector<Use> uses;
+  for (const BufferId id : instruction.inputs) uses.push_back({ranges.range(id, micro_batch), false});
+  for (const BufferId id : instruction.outputs) uses.push_back({ranges.range(id, micro_batch), true});
   for (const Use& use : uses) {
     std::vector<std::uint64_t>& numbers = by_instance_[use.range.instance];
     if (numbers.empty() || numbers.back() != number) numbers.push_back(number);

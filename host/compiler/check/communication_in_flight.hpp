@@ -15,13 +15,8 @@ namespace strata::host {
 /// transfer is completed only by its own wait.
 class CommunicationInFlight {
  public:
-  /// Bytes that a communication in flight reads or writes.
-  struct Use {
-    ByteRange range;
-    bool written = false;
-  };
-
-  void start(std::string description, bool is_collective, std::vector<Use> uses);
+  /// `instruction` starts, for `micro_batch`. `description`: of it, for conflict().
+  void start(const Instruction& instruction, int micro_batch, const BufferRanges& ranges, std::string description);
   /// Completes the communication that uses any byte of `range`, and collectives that started before it.
   void wait(const ByteRange& range);
   /// A communication in flight that forbids the access: any that writes `range`, and for a write also any that reads
@@ -30,6 +25,11 @@ class CommunicationInFlight {
   [[nodiscard]] const std::string* conflict(const ByteRange& range, bool write, bool by_collective = false) const;
 
  private:
+  /// Bytes that a communication in flight reads or writes.
+  struct Use {
+    ByteRange range;
+    bool written = false;
+  };
   struct Entry {
     std::string description;
     bool is_collective = true;

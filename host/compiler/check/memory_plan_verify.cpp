@@ -70,7 +70,7 @@ class Replay {
     for (const BufferId id : outputs_read(instruction, registry_)) read(id, at_.micro_batch);
     for (const BufferId id : instruction.outputs) write(id);
     if (instruction.workspace() != -1) write(instruction.workspace());
-    if (is_asynchronous(instruction)) start(instruction);
+    if (is_asynchronous(instruction)) in_flight_.start(instruction, at_.micro_batch, ranges_, where_());
   }
 
   /// Offset that the plan gives a buffer. A view must have the offset that its root implies.
@@ -162,13 +162,6 @@ class Replay {
     if (const std::string* communication = in_flight_.conflict(displaced, true)) {
       fail(both + " at " + where_() + " while it is used by " + *communication);
     }
-  }
-
-  void start(const Instruction& instruction) {
-    std::vector<CommunicationInFlight::Use> uses;
-    for (const BufferId id : instruction.inputs) uses.push_back({ranges_.range(id, at_.micro_batch), false});
-    for (const BufferId id : instruction.outputs) uses.push_back({ranges_.range(id, at_.micro_batch), true});
-    in_flight_.start(where_(), instruction.is<Collective>(), std::move(uses));
   }
 
   void reports_survive() const {

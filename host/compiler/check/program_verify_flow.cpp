@@ -36,7 +36,9 @@ class Flow {
     for (const BufferId id : outputs_read(instruction, check_.registry)) read(id);
     for (const BufferId id : instruction.outputs) write(id);
     if (instruction.workspace() != -1) write(instruction.workspace());
-    if (is_asynchronous(instruction)) start(instruction);
+    if (!is_asynchronous(instruction)) return;
+    if (is_communication(instruction)) has_an_id_of_its_own(instruction);
+    in_flight_.start(instruction, at_.micro_batch, ranges_, describe(program_, at_, index_));
   }
 
   void read(BufferId id) {
@@ -104,14 +106,6 @@ class Flow {
     check_.fail(at_, index_,
                 std::string(write ? "writes " : "reads ") + describe(program_, id) +
                     " without waiting for the communication or transfer that uses it (" + *communication + ")");
-  }
-
-  void start(const Instruction& instruction) {
-    if (is_communication(instruction)) has_an_id_of_its_own(instruction);
-    std::vector<CommunicationInFlight::Use> uses;
-    for (const BufferId id : instruction.inputs) uses.push_back({ranges_.range(id, at_.micro_batch), false});
-    for (const BufferId id : instruction.outputs) uses.push_back({ranges_.range(id, at_.micro_batch), true});
-    in_flight_.start(describe(program_, at_, index_), is_collective_, std::move(uses));
   }
 
   void has_an_id_of_its_own(const Instruction& instruction) {
