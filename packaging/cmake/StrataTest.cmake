@@ -13,12 +13,14 @@
 
 # Seconds that a test may take, and what the sanitizers are told; for tests that are registered by hand as well. Without
 # XDG_DATA_HOME, plugins that the user has installed would take the place of those that are tested. Five frames of an
-# allocation's stack are enough to find it, and cost less than thirty.
+# allocation's stack are enough to find it, and cost less than thirty. Threads of OpenMP spin 300,000 times before they
+# sleep, and take the processors from the ranks for which they wait; `strata` sets the same number for itself.
 set(STRATA_TEST_TIMEOUT 600)
 if(STRATA_SANITIZE)
   set(STRATA_TEST_TIMEOUT 1800)
 endif()
 set(STRATA_TEST_ENVIRONMENT
+  GOMP_SPINCOUNT=1000
   XDG_DATA_HOME=${CMAKE_BINARY_DIR}/no-user-data
   TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
   ASAN_OPTIONS=intercept_tls_get_addr=0:malloc_context_size=5
