@@ -57,16 +57,15 @@ ordered_json to_json(const PlanSpace& space, const EvaluatedPlan& plan) {
           {"configuration", to_toml(space.configuration(plan.choice))}};
 }
 
-/// Plans with their price.
-struct PricedPlans : DevicePlans {
-  /// Of a million tokens with the best plan. Empty: none works, or the cluster has no price.
-  std::optional<double> money;
+/// Plans with what the goal has least of, which tells whether fewer devices are better.
+struct ComparedPlans : DevicePlans {
+  /// Of the best plan: seconds of a step, or money for a million tokens. Empty: none works.
+  std::optional<double> cost;
 };
 
-std::optional<double> money_per_million(const StepPrediction& step, const Cluster& cluster, int devices) {
+double money_per_million(const StepPrediction& step, const Cluster& cluster, int devices) {
   constexpr double kMillion = 1e6;
-  const std::optional<double> each = run_cost(step, cluster, devices, 1, 0).money_per_token;
-  return each ? std::optional(*each * kMillion) : std::nullopt;
+  return run_cost(step, cluster, devices, 1, 0).money_per_token.value() * kMillion;
 }
 
 PlanSearchSettings settings_of(const PlanArguments& arguments, ProgressBar& bar) {
@@ -80,20 +79,22 @@ PlanSearchSettings settings_of(const PlanArguments& arguments, ProgressBar& bar)
   return settings;
 }
 
-PricedPlans search(const PlanArguments& arguments, const RunConfiguration& configuration,
-                   const InspectionTarget& target, int devices, CommandContext& context) {
+ComparedPlans search(const PlanArguments& arguments, const RunConfiguration& configuration,
+                     const InspectionTarget& target, int devices, CommandContext& context) {
   PlanDemands demands = arguments.demands;
   demands.devices = devices;
   ProgressBar bar(context.messages);
-  PricedPlans found{find_plans(configuration, target, demands, settings_of(arguments, bar), context.plugins()),
-                    std::nullopt};
-  if (found.works()) found.money = money_per_million(*found.plans.front().prediction, *target.cluster, devices);
+  ComparedPlans found{find_plans(configuration, target, demands, settings_of(arguments, bar), context.plugins()), {}};
+  if (!found.works()) return found;
+  const StepPrediction& best = *found.plans.front().prediction;
+  found.cost = arguments.goal == "money" ? money_per_million(best, *target.cluster, devices) : best.seconds;
   return found;
 }
 
-/// The plans for all devices, and for fewer where those make no plan possible, or as long as they make it cheaper.
-std::vector<PricedPlans> search_all(const PlanArguments& arguments, const RunConfiguration& configuration,
-                                    const InspectionTarget& target, CommandContext& context) {
+/// The plans for all devices, and for fewer where those make no plan possible, as long as they make it cheaper, or
+/// where it was measured what cores do for fewer ranks.
+std::vector<ComparedPlans> search_all(const PlanArguments& arguments, const RunConfiguration& configuration,
+                                      const InspectionTarget& target, CommandContext& context) {
   const int all = planned_devices(*target.cluster);
   const int given = arguments.demands.devices;
   if (given > all) {
@@ -106,29 +107,33 @@ std::vector<PricedPlans> search_all(const PlanArguments& arguments, const RunCon
     throw ConfigurationError("--minimise money: the cluster '" + target.cluster->name +
                              "' has nodes without a price; accepted: a cluster whose [[cluster.group]] have one");
   }
-  std::vector<PricedPlans> tried;
-  for (int devices = given > 0 ? given : all;; devices = fewer_devices(devices)) {
+  std::vector<ComparedPlans> tried;
+  for (int devices = given > 0 ? given : all; devices > 0;) {
     tried.push_back(search(arguments, configuration, target, devices, context));
-    const PricedPlans& last = tried.back();
-    const bool is_dearer = tried.size() > 1 && tried[tried.size() - 2].money &&
-                           (!last.money || *last.money >= *tried[tried.size() - 2].money);
-    const bool is_enough = saves_money ? is_dearer || (last.is_possible() && !last.works()) : last.is_possible();
-    if (given > 0 || devices == 1 || is_enough) return tried;
+    const ComparedPlans& last = tried.back();
+    const bool is_dearer =
+        tried.size() > 1 && tried[tried.size() - 2].cost && (!last.cost || *last.cost >= *tried[tried.size() - 2].cost);
+    const bool is_enough = saves_money ? is_dearer || (last.is_possible() && !last.works())
+                                       : arguments.goal == "memory" && last.is_possible();
+    if (given > 0 || is_enough) break;
+    devices =
+        !saves_money && last.is_possible() ? fewer_measured_ranks(*target.cluster, devices) : fewer_devices(devices);
   }
+  return tried;
 }
 
-/// The plans to show: the cheapest that work, else the first.
-const PricedPlans& best_of(const std::vector<PricedPlans>& tried) {
-  const PricedPlans* best = nullptr;
-  for (const PricedPlans& each : tried) {
+/// The plans to show: those with the least cost that work, else the first.
+const ComparedPlans& best_of(const std::vector<ComparedPlans>& tried) {
+  const ComparedPlans* best = nullptr;
+  for (const ComparedPlans& each : tried) {
     if (!each.works()) continue;
-    if (best == nullptr || (each.money && *each.money < *best->money)) best = &each;
+    if (best == nullptr || *each.cost < *best->cost) best = &each;
   }
   return best == nullptr ? tried.front() : *best;
 }
 
 /// The first plan, refined. A plan that the search changed passes the checks of `strata check`.
-RefinedPlan refine(const PlanArguments& arguments, const PricedPlans& best, const InspectionTarget& target,
+RefinedPlan refine(const PlanArguments& arguments, const ComparedPlans& best, const InspectionTarget& target,
                    CommandContext& context) {
   ProgressBar bar(context.messages);
   RefinedPlan refined = refine_first(best, target, settings_of(arguments, bar), context.plugins());
@@ -138,20 +143,26 @@ RefinedPlan refine(const PlanArguments& arguments, const PricedPlans& best, cons
   return refined;
 }
 
-void print_plans(CommandContext& context, const PlanArguments& arguments, const std::vector<PricedPlans>& tried,
+void print_plans(CommandContext& context, const PlanArguments& arguments, const std::vector<ComparedPlans>& tried,
                  const Cluster& cluster) {
-  const PricedPlans& best = best_of(tried);
+  const ComparedPlans& best = best_of(tried);
   const auto& space = best.space;
   const auto& plans = best.plans;
   if (space->devices() < planned_devices(cluster)) {
     context.out << fmt::format("plans for {} of {} devices\n", space->devices(), planned_devices(cluster));
   }
-  for (const PricedPlans& each : tried) {
-    if (arguments.goal != "money") continue;
-    context.out << fmt::format("{:>6} devices: ", each.space->devices())
-                << (each.money ? fmt::format("{:.4f} {} for a million {}s\n", *each.money, cluster.currency,
-                                             each.space->unit())
-                               : "no plan\n");
+  const bool saves_money = arguments.goal == "money";
+  const bool is_comparison = saves_money || (tried.size() > 1 && tried.front().cost);
+  for (const ComparedPlans& each : tried) {
+    if (!is_comparison) break;
+    context.out << fmt::format("{:>6} devices: ", each.space->devices());
+    if (!each.cost) {
+      context.out << "no plan\n";
+    } else if (saves_money) {
+      context.out << fmt::format("{:.4f} {} for a million {}s\n", *each.cost, cluster.currency, each.space->unit());
+    } else {
+      context.out << fmt::format("{:.1f} ms a step\n", 1e3 * *each.cost);
+    }
   }
   const auto working = std::ranges::count_if(plans, [](const auto& plan) { return plan.works(); });
   const auto large = std::ranges::count_if(plans, [](const auto& plan) { return plan.excess_bytes > 0; });
@@ -200,8 +211,8 @@ int plan(const PlanArguments& given, CommandContext& context) {
       arguments.resume.empty() ? arguments.configuration.load() : stored_configuration(arguments);
   if (arguments.global_batch) configuration.batch.global = *arguments.global_batch;
   const InspectionTarget target = arguments.target.find_with_cluster(configuration);
-  const std::vector<PricedPlans> tried = search_all(arguments, configuration, target, context);
-  const PricedPlans& best = best_of(tried);
+  const std::vector<ComparedPlans> tried = search_all(arguments, configuration, target, context);
+  const ComparedPlans& best = best_of(tried);
   const PlanSpace& space = *best.space;
   if (!best.works()) throw ConfigurationError(describe_nearest_miss(space, best.plans));
   RefinedPlan refined{best.plans.front()};
@@ -259,9 +270,10 @@ void add_plan_command(CLI::App& app, CommandContext& context) {
   command->add_option("--minimise", arguments->goal, "What the best plan has least of, default time")
       ->check(CLI::IsMember({"time", "memory", "money"}));
   command
-      ->add_option("--devices", arguments->demands.devices,
-                   "Devices of a plan, the first of the cluster. Default: all, and fewer where no plan can use all, or "
-                   "where --minimise money finds them cheaper")
+      ->add_option(
+          "--devices", arguments->demands.devices,
+          "Devices of a plan, the first of the cluster. Default: all, and fewer where no plan can use all, where "
+          "they are faster on a calibrated machine without GPUs, or where --minimise money finds them cheaper")
       ->type_name("N")
       ->check(number_from(1));
   command->add_flag("--refine", arguments->refine,

@@ -53,4 +53,15 @@ RefinedPlan refine_first(const DevicePlans& plans, const InspectionTarget& targe
 
 int fewer_devices(int devices) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(devices - 1))); }
 
+int fewer_measured_ranks(const Cluster& cluster, int ranks) {
+  const NodeGroup& first = cluster.groups.front();
+  if (cluster.groups.size() > 1 || first.nodes > 1 || first.cores == 0) return 0;
+  int fewer = 0;
+  for (const MeasuredPoint& point : first.device.points) {
+    const bool is_kernel = point.ranks == 1 && point.work != "copy";
+    if (is_kernel && point.busy < ranks) fewer = std::max(fewer, point.busy);
+  }
+  return fewer;
+}
+
 }  // namespace strata::host

@@ -29,7 +29,10 @@ struct DevicePlans {
                                        PlanSearchSettings settings, PluginRegistry& registry);
 
 /// The next number of devices to try if one has no plan: the largest power of two below it, which fits most models and
-/// batches.
+/// batches. 0 after 1.
 [[nodiscard]] int fewer_devices(int devices);
+/// The next smaller number of ranks with which the kernels of a machine's cores were measured; 0: none. Fewer ranks may
+/// be faster, because each has more cores. How much more depends on the machine.
+[[nodiscard]] int fewer_measured_ranks(const Cluster& cluster, int ranks);
 
 }  // namespace strata::host
