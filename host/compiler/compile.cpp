@@ -10,6 +10,7 @@
 #include "compiler/check/program_check.hpp"
 #include "compiler/graph/batch_statistic.hpp"
 #include "compiler/graph/build_graph.hpp"
+#include "compiler/memory/fullest_programs.hpp"
 #include "compiler/order/order.hpp"
 #include "compiler/parameters/step_end.hpp"
 #include "compiler/parameters/trained_buckets.hpp"
@@ -260,33 +261,6 @@ ClassProgram build_or_repeat_program(const PlacedModel& model, std::size_t numbe
   return build_program(model, number, training);
 }
 
-/// The most runs of a kind at one time that wait for a later kind of the same micro-batch.
-int most_in_flight(const Program& program, Task::Kind begin, Task::Kind end) {
-  int now = 0;
-  int most = 0;
-  for (const TaskInstance& run : program.schedule) {
-    const Task::Kind kind = program.tasks[static_cast<std::size_t>(run.task)].kind;
-    if (kind == begin) most = std::max(most, ++now);
-    if (kind == end) --now;
-  }
-  return most;
-}
-
-/// Of alike classes, those that need most memory: the first with most micro-batches in flight, and the first with most
-/// that wait for the gradients of weights.
-std::set<std::size_t> fullest(const std::vector<std::size_t>& classes, const std::vector<Program>& programs) {
-  std::set<std::size_t> found;
-  const auto add_fullest = [&](Task::Kind begin, Task::Kind end) {
-    found.insert(*std::ranges::max_element(classes, [&](std::size_t one, std::size_t other) {
-      return most_in_flight(programs[one], begin, end) < most_in_flight(programs[other], begin, end);
-    }));
-  };
-  add_fullest(Task::Kind::forward, Task::Kind::backward);
-  add_fullest(Task::Kind::forward, Task::Kind::weight);
-  add_fullest(Task::Kind::backward, Task::Kind::weight);
-  return found;
-}
-
 // --- programs ─► memory
 
 /// What an evaluation pass shares with class `number` of the training step. It reads averages as values in memory of
@@ -311,7 +285,7 @@ std::vector<MemoryPlan> plan_programs(const CompileRequest& request, const std::
   }
   for (const auto& [first, classes] : groups) {
     const MemoryPlan* most = nullptr;
-    for (const std::size_t i : fullest(classes, programs)) {
+    for (const std::size_t i : find_fullest(classes, programs)) {
       const SharedMemory shared = training != nullptr ? shared_memory(request, *training, i) : SharedMemory{};
       enter(request.times, "memory");
       plans[i] = plan_memory(programs[i], shared, request.packing);

@@ -10,16 +10,15 @@
 namespace strata::testing {
 namespace {
 
-OptionRow words(const std::string& name, const std::vector<std::string>& values) {
-  OptionRow row{name, {}};
-  for (const std::string& value : values) row.choices.push_back({"\"" + value + "\""});
-  return row;
-}
-
 OptionRow values(const std::string& name, const std::vector<std::string>& values) {
   OptionRow row{name, {}};
   for (const std::string& value : values) row.choices.push_back({value});
   return row;
+}
+
+OptionRow words(const std::string& name, std::vector<std::string> words) {
+  for (std::string& word : words) word = "\"" + word + "\"";
+  return values(name, words);
 }
 
 OptionRow flag(const std::string& name) { return values(name, {"false", "true"}); }
@@ -40,7 +39,7 @@ OptionRow written(OptionRow row, std::string (*write)(const Stack& stack, const 
 
 /// Groups of the optimizer, by the names of gpt2.
 OptionRow optimizer_groups() {
-  OptionRow row =
+  return written(
       values("optimizer.group", {"[]", "[{parameters=[\"*.bias\", \"wpe.*\"], lr_factor=0.5, weight_decay_factor=2.0}]",
                                  "[{parameters=[\"*.bias\"], frozen=true}, "
                                  "{parameters=[\"h.*.weight\"], plugin=\"lion\", lr_factor=0.1}]",
@@ -53,8 +52,8 @@ OptionRow optimizer_groups() {
                                  "[{parameters=[\"h.*.attn.*.weight\", \"h.*.mlp.*.weight\"], plugin=\"soap\", "
                                  "period=2, epsilon=1e-3}]",
                                  "[{parameters=[\"h.*.attn.*.weight\"], plugin=\"soap\", split=[\"heads\"], "
-                                 "epsilon=1e-3}]"});
-  return written(std::move(row), groups_of_model);
+                                 "epsilon=1e-3}]"}),
+      groups_of_model);
 }
 
 std::vector<OptionRow> run_options() {
@@ -382,14 +381,13 @@ int ModelSizes::field(const std::string& name) const {
 }
 
 std::size_t Grammar::strategy(const std::string& name) const {
-  const auto found =
-      std::find_if(strategies.begin(), strategies.end(), [&](const StrategyRow& row) { return row.name == name; });
+  const auto found = std::ranges::find(strategies, name, &StrategyRow::name);
   if (found == strategies.end()) throw std::logic_error("the grammar has no strategy '" + name + "'");
   return static_cast<std::size_t>(found - strategies.begin());
 }
 
 std::size_t Grammar::option(const std::vector<OptionRow>& rows, const std::string& name) {
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](const OptionRow& row) { return row.name == name; });
+  const auto found = std::ranges::find(rows, name, &OptionRow::name);
   if (found == rows.end()) throw std::logic_error("the grammar has no option '" + name + "'");
   return static_cast<std::size_t>(found - rows.begin());
 }
