@@ -207,8 +207,7 @@ bool Network::take_control() {
   int count = 0;
   check(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count");
   next_slot_ = (next_slot_ + 1) % slots_.size();
-  const auto bytes = static_cast<std::size_t>(count);
-  if (bytes < sizeof(Header)) {
+  if (static_cast<std::size_t>(count) < sizeof(Header)) {
     throw RuntimeError("found a control message of " + std::to_string(count) +
                        " bytes; accepted: ranks that run the same build of Strata");
   }

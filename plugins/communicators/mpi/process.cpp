@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <sstream>
 #include <thread>
@@ -27,6 +28,13 @@ bool knows_cuda() {
 #else
   return false;
 #endif
+}
+
+/// Between processes of one machine, Open MPI sends up to 4 KiB at once. For one byte more, the receiver reads the
+/// sender's memory by a call of the system, and then answers: 7 us instead of 2. The longest control message with its
+/// payload is a little longer. What the user has set stays.
+void take_short_messages_at_once() {
+  for (const char* name : {"OMPI_MCA_btl_vader_eager_limit", "OMPI_MCA_btl_sm_eager_limit"}) ::setenv(name, "8192", 0);
 }
 
 }  // namespace
@@ -55,13 +63,6 @@ void check(int code, const char* call) {
 
 std::string no_device_memory() {
   return knows_cuda() ? "" : "this MPI does not read or write the memory of GPUs (it is not CUDA-aware)";
-}
-
-/// Between processes of one machine, Open MPI sends up to 4 KiB at once. For one byte more, the receiver reads the
-/// sender's memory by a call of the system, and then answers: 7 us instead of 2. The longest control message with its
-/// payload is a little longer. What the user has set stays.
-void take_short_messages_at_once() {
-  for (const char* name : {"OMPI_MCA_btl_vader_eager_limit", "OMPI_MCA_btl_sm_eager_limit"}) ::setenv(name, "8192", 0);
 }
 
 Process& Process::get() {
