@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
 
 #include "reports/program_summary.hpp"
 #include "stack_row.hpp"
+#include "strategies/compress/low_rank.hpp"
 #include "verify/random_inputs.hpp"
 
 namespace strata::testing {
@@ -20,6 +23,32 @@ std::string low_rank(int workers, int rank = 2) {
 
 std::string largest(int workers, const std::string& density = "0.1") {
   return table("compress", workers, "method = \"topk\"\ndensity = " + density + "\n");
+}
+
+// --- the choice of the largest elements
+
+/// Few different values, so that many are equal.
+TEST(LargestElements, AreTheFirstOfEqualOnes) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 2000; ++trial) {
+    const auto count = static_cast<std::int32_t>(1 + random() % 40);
+    const auto chosen = static_cast<std::ptrdiff_t>(1 + random() % static_cast<unsigned>(count));
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (float& each : values) each = std::vector<float>{-2, -1, 0, 1, 2, -INFINITY, NAN}[random() % 7];
+    const auto magnitude = [&](std::int32_t i) {
+      const float value = values[static_cast<std::size_t>(i)];
+      return std::isnan(value) ? INFINITY : std::abs(value);
+    };
+    std::vector<std::int32_t> wanted(values.size());
+    std::iota(wanted.begin(), wanted.end(), 0);
+    std::ranges::stable_sort(wanted, std::greater<>(), magnitude);
+    wanted.resize(static_cast<std::size_t>(chosen));
+    std::ranges::sort(wanted);
+    std::vector<float> magnitudes(values.size());
+    std::vector<std::int32_t> found(wanted.size());
+    compress::choose_largest(values.data(), count, chosen, magnitudes.data(), found.data());
+    ASSERT_EQ(found, wanted) << "trial " << trial;
+  }
 }
 
 // --- equal to the definition on one rank

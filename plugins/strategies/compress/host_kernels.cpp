@@ -160,10 +160,10 @@ PreparedKernel prepare_select(const OpInstance& op, const KernelEnvironment& /*e
   const LaunchFunction launch = [count, chosen = elements(op.results[0])](const KernelArguments& arguments) {
     const auto* values = in<float>(arguments, 0);
     auto* const indices = out<std::int32_t>(arguments, 0);
-    choose_largest(values, count, chosen, static_cast<std::int32_t*>(arguments.workspace), indices);
+    choose_largest(values, count, chosen, static_cast<float*>(arguments.workspace), indices);
     for (std::int64_t i = 0; i < chosen; ++i) out<float>(arguments, 1)[i] = values[indices[i]];
   };
-  return {launch, count * std::int64_t{sizeof(std::int32_t)}};
+  return {launch, count * std::int64_t{sizeof(float)}};
 }
 
 PreparedKernel prepare_scatter(const OpInstance& op, const KernelEnvironment& /*environment*/) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -137,23 +138,21 @@ inline double compared(double magnitude) {
 inline float compared(float magnitude) { return magnitude; }
 
 /// Writes the indices of the `chosen` elements with the largest magnitudes to `indices`, in ascending order. Of equal
-/// magnitudes the first ones are chosen, and NaN before all. `order` has room for `count` indices.
-template <class Read>
-void choose_largest(const Read& values, std::int64_t count, std::int64_t chosen, std::int32_t* order,
-                    std::int32_t* indices) {
-  const auto magnitude = [&](std::int32_t i) {
-    const auto value = std::abs(values[i]);
-    return std::isnan(value) ? std::numeric_limits<decltype(value)>::infinity() : compared(value);
+/// magnitudes the first ones are chosen, and NaN before all. `magnitudes` has room for `count` elements.
+template <class T>
+void choose_largest(const T* values, std::int64_t count, std::int64_t chosen, T* magnitudes, std::int32_t* indices) {
+  const auto magnitude = [&](std::int64_t i) {
+    const T value = std::abs(values[i]);
+    return std::isnan(value) ? std::numeric_limits<T>::infinity() : compared(value);
   };
-  for (std::int64_t i = 0; i < count; ++i) order[i] = static_cast<std::int32_t>(i);
-  const auto is_before = [&](std::int32_t a, std::int32_t b) {
-    const auto of_a = magnitude(a);
-    const auto of_b = magnitude(b);
-    return of_a > of_b || (of_a == of_b && a < b);
-  };
-  std::nth_element(order, order + chosen - 1, order + count, is_before);
-  std::copy_n(order, chosen, indices);
-  std::sort(indices, indices + chosen);
+  for (std::int64_t i = 0; i < count; ++i) magnitudes[i] = magnitude(i);
+  std::nth_element(magnitudes, magnitudes + chosen - 1, magnitudes + count, std::greater<>());
+  const T least = magnitudes[chosen - 1];
+  auto equal = std::count(magnitudes, magnitudes + chosen, least);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T found = magnitude(i);
+    if (found > least || (found == least && equal-- > 0)) *indices++ = static_cast<std::int32_t>(i);
+  }
 }
 
 }  // namespace compress

@@ -93,9 +93,9 @@ Work prepare_power_states(const OpInstance& op) {
 Work prepare_select(const OpInstance& op) {
   return [chosen = reference::elements(op.results[0])](const Launch& launch) {
     const std::vector<double> values = read(launch, 0);
-    std::vector<std::int32_t> order(values.size());
+    std::vector<double> magnitudes(values.size());
     std::vector<std::int32_t> indices(static_cast<std::size_t>(chosen));
-    choose_largest(values.data(), static_cast<std::int64_t>(values.size()), chosen, order.data(), indices.data());
+    choose_largest(values.data(), static_cast<std::int64_t>(values.size()), chosen, magnitudes.data(), indices.data());
     for (std::int64_t i = 0; i < chosen; ++i) {
       const std::int32_t index = indices[static_cast<std::size_t>(i)];
       launch.result(0).overwrite(i, index);
