@@ -33,7 +33,7 @@ SHORTER = (
     (r"--ranks-per-process 4", "--ranks-per-process 2"),
     (r"(step_kernels .*)", r"\1 --set model.layers=1 --set model.heads=2 --set model.embed=32 --set model.context=16 --set batch.micro=1 "
                            r"--set batch.global=1 --repetitions 1 --seconds 0 --rotate 1 --matrix-size 32 --copy 65536"),
-    (r"mpi_all_reduce 9", "mpi_all_reduce 1"),
+    (r"mpi_all_reduce 2 25", "mpi_all_reduce 2 1"),
     (r"gloo_all_reduce (\S+) 2 15", r"gloo_all_reduce \1 2 1"),
     (r"strata_matrix (.*)--count \d+", r"strata_matrix \1--count 1"),
     (r"plan configs/planning/\S+ --cluster \S+( --nodes \d+)?( --vocab \d+)?", "plan config.toml --cluster two-core"),
