@@ -91,8 +91,21 @@ ComparedPlans search(const PlanArguments& arguments, const RunConfiguration& con
   return found;
 }
 
-/// The plans for all devices, and for fewer where those make no plan possible, as long as they make it cheaper, or
-/// where it was measured what cores do for fewer ranks.
+/// How many devices to try after those of `tried`: fewer where these make no plan possible, as long as they make it
+/// cheaper, or where kernels were measured with fewer ranks. 0: none.
+int next_devices(const PlanArguments& arguments, const std::vector<ComparedPlans>& tried, const Cluster& cluster) {
+  const ComparedPlans& last = tried.back();
+  const int devices = last.space->devices();
+  if (arguments.demands.devices > 0) return 0;
+  if (arguments.goal == "money") {
+    const std::optional<double> before = tried.size() > 1 ? tried[tried.size() - 2].cost : std::nullopt;
+    const bool is_dearer = before && (!last.cost || *last.cost >= *before);
+    return is_dearer || (last.is_possible() && !last.works()) ? 0 : fewer_devices(devices);
+  }
+  if (!last.is_possible()) return fewer_devices(devices);
+  return arguments.goal == "time" ? fewer_measured_ranks(cluster, devices) : 0;
+}
+
 std::vector<ComparedPlans> search_all(const PlanArguments& arguments, const RunConfiguration& configuration,
                                       const InspectionTarget& target, CommandContext& context) {
   const int all = planned_devices(*target.cluster);
@@ -101,23 +114,16 @@ std::vector<ComparedPlans> search_all(const PlanArguments& arguments, const RunC
     throw ConfigurationError("--devices: found " + std::to_string(given) + "; accepted: 1 to " + std::to_string(all) +
                              ", the devices of the cluster '" + target.cluster->name + "'");
   }
-  const bool saves_money = arguments.goal == "money";
   const std::vector<NodeGroup>& groups = target.cluster->groups;
-  if (saves_money && !std::ranges::all_of(groups, [](const auto& each) { return each.price.has_value(); })) {
+  if (arguments.goal == "money" &&
+      !std::ranges::all_of(groups, [](const auto& each) { return each.price.has_value(); })) {
     throw ConfigurationError("--minimise money: the cluster '" + target.cluster->name +
                              "' has nodes without a price; accepted: a cluster whose [[cluster.group]] have one");
   }
   std::vector<ComparedPlans> tried;
   for (int devices = given > 0 ? given : all; devices > 0;) {
     tried.push_back(search(arguments, configuration, target, devices, context));
-    const ComparedPlans& last = tried.back();
-    const bool is_dearer =
-        tried.size() > 1 && tried[tried.size() - 2].cost && (!last.cost || *last.cost >= *tried[tried.size() - 2].cost);
-    const bool is_enough = saves_money ? is_dearer || (last.is_possible() && !last.works())
-                                       : arguments.goal == "memory" && last.is_possible();
-    if (given > 0 || is_enough) break;
-    devices =
-        !saves_money && last.is_possible() ? fewer_measured_ranks(*target.cluster, devices) : fewer_devices(devices);
+    devices = next_devices(arguments, tried, *target.cluster);
   }
   return tried;
 }
@@ -143,6 +149,21 @@ RefinedPlan refine(const PlanArguments& arguments, const ComparedPlans& best, co
   return refined;
 }
 
+/// The cost of the best plan, by the number of devices.
+void print_costs(CommandContext& context, const PlanArguments& arguments, const std::vector<ComparedPlans>& tried,
+                 const Cluster& cluster) {
+  for (const ComparedPlans& each : tried) {
+    context.out << fmt::format("{:>6} devices: ", each.space->devices());
+    if (!each.cost) {
+      context.out << "no plan\n";
+    } else if (arguments.goal == "money") {
+      context.out << fmt::format("{:.4f} {} for a million {}s\n", *each.cost, cluster.currency, each.space->unit());
+    } else {
+      context.out << fmt::format("{:.1f} ms a step\n", 1e3 * *each.cost);
+    }
+  }
+}
+
 void print_plans(CommandContext& context, const PlanArguments& arguments, const std::vector<ComparedPlans>& tried,
                  const Cluster& cluster) {
   const ComparedPlans& best = best_of(tried);
@@ -151,19 +172,8 @@ void print_plans(CommandContext& context, const PlanArguments& arguments, const 
   if (space->devices() < planned_devices(cluster)) {
     context.out << fmt::format("plans for {} of {} devices\n", space->devices(), planned_devices(cluster));
   }
-  const bool saves_money = arguments.goal == "money";
-  const bool is_comparison = saves_money || (tried.size() > 1 && tried.front().cost);
-  for (const ComparedPlans& each : tried) {
-    if (!is_comparison) break;
-    context.out << fmt::format("{:>6} devices: ", each.space->devices());
-    if (!each.cost) {
-      context.out << "no plan\n";
-    } else if (saves_money) {
-      context.out << fmt::format("{:.4f} {} for a million {}s\n", *each.cost, cluster.currency, each.space->unit());
-    } else {
-      context.out << fmt::format("{:.1f} ms a step\n", 1e3 * *each.cost);
-    }
-  }
+  const bool compares = tried.size() > 1 && tried.front().cost;
+  if (arguments.goal == "money" || compares) print_costs(context, arguments, tried, cluster);
   const auto working = std::ranges::count_if(plans, [](const auto& plan) { return plan.works(); });
   const auto large = std::ranges::count_if(plans, [](const auto& plan) { return plan.excess_bytes > 0; });
   const auto dropped = std::ranges::count_if(plans, [](const auto& plan) { return plan.dropped.has_value(); });
