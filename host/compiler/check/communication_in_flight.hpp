@@ -15,7 +15,7 @@ namespace strata::host {
 /// transfer is completed only by its own wait.
 class CommunicationInFlight {
  public:
-  /// `instruction` starts, for `micro_batch`. `description`: of it, for conflict().
+  /// Notes that `instruction` has started for `micro_batch`. conflict() returns its `description`.
   void start(const Instruction& instruction, int micro_batch, const BufferRanges& ranges, std::string description);
   /// Completes the communication that uses any byte of `range`, and collectives that started before it.
   void wait(const ByteRange& range);

@@ -128,7 +128,7 @@ struct OpDescription {
   std::function<Types(const Graph& graph, const Types& types, const Node& node)> infer_sized = {};
   /// The operands whose memory any result may reuse.
   std::vector<int> in_place = {};
-  /// The same by result, for an op whose results may not reuse the same ones.
+  /// The operands whose memory each result may reuse, for an op whose results differ in that.
   std::vector<std::vector<int>> in_place_by_result = {};
   /// The precision of the first operands, if it is another one than that of the others.
   std::vector<OperandPrecision> first_precisions = {};
