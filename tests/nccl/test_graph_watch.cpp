@@ -31,7 +31,9 @@ class GraphWatchTest : public ::testing::Test {
     for (const int rank : {0, 1}) {
       links_.push_back(std::make_shared<Link>(nccl_, store_, std::vector<int>{0, 1}, rank, "pair"));
     }
-    while (!(links_[0]->advance(0) & links_[1]->advance(0))) {
+    for (bool connected = false; !connected;) {
+      const bool first = links_[0]->advance(0);
+      connected = links_[1]->advance(0) && first;
     }
     CollectiveCall call;
     call.elements = 1;

@@ -175,7 +175,7 @@ TEST_F(Gpt2Model, PackedDocumentsTrainAsEachAlone) {
 }
 
 TEST_F(Gpt2Model, RefusesHeadsThatDoNotDivideTheWidth) {
-  EXPECT_THROW(build({{"heads", std::int64_t{5}}, {"embed", std::int64_t{64}}}), ConfigurationError);
+  EXPECT_THROW((void)build({{"heads", std::int64_t{5}}, {"embed", std::int64_t{64}}}), ConfigurationError);
 }
 
 TEST_F(Gpt2Model, ShrinksButStaysDivisible) {

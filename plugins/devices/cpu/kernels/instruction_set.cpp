@@ -3,6 +3,7 @@
 #include "kernels/kernel_family.hpp"
 
 #if defined(STRATA_CPU_AMX)
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -12,12 +13,21 @@ namespace strata::cpu {
 #if defined(STRATA_CPU_AMX)
 namespace {
 
-/// Asks Linux for permission to use the matrix units. \return true if it is granted.
+/// Asks the processor and Linux for the matrix units. The processor is asked by CPUID (Intel's Software Developer's
+/// Manual, volume 2), because Clang 14 knows no names of these features. \return true if a program may use them.
 bool has_matrix_units() {
-  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
-  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
-  return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
-         __builtin_cpu_supports("avx512bf16") && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  constexpr unsigned kFeatures = 7;
+  constexpr unsigned kTiles = 1U << 24 | 1U << 22;  // AMX-TILE and AMX-BF16, in EDX of part 0
+  constexpr unsigned kBfloat16 = 1U << 5;           // AVX512_BF16, in EAX of part 1
+  constexpr long kRequestPermission = 0x1023;       // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;                    // XFEATURE_XTILEDATA
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  if (__get_cpuid_count(kFeatures, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kTiles) != kTiles) return false;
+  if (__get_cpuid_count(kFeatures, 1, &eax, &ebx, &ecx, &edx) == 0 || (eax & kBfloat16) == 0) return false;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
 }  // namespace
