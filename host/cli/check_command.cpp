@@ -39,9 +39,9 @@ int report_acceptance(CommandContext& context, bool json, const Inspection& insp
   } else {
     context.out << "ok: " << mesh.rank_count() << (mesh.rank_count() == 1 ? " rank" : " ranks")
                 << "; communication matches and cannot deadlock; " << short_bytes(largest) << " of "
-                << short_bytes(inspection.device_bytes) << describe_offload(inspection.programs) << " a rank"
+                << short_bytes(inspection.device_bytes) << describe_offload(inspection.programs) << " per rank"
                 << (inspection.cluster ? " on " + inspection.device_text() : "") << "; "
-                << short_bytes(*std::ranges::max_element(copies)) << " of host memory a rank to write checkpoints\n";
+                << short_bytes(*std::ranges::max_element(copies)) << " of host memory per rank to write checkpoints\n";
     for (const std::string& remark : inspection.remarks) context.out << "note: " << remark << '\n';
   }
   return 0;

@@ -89,7 +89,7 @@ void print_mesh(std::ostream& out, const Inspection& inspection) {
   out << "mesh        ";
   if (mesh.axes().empty()) out << "one rank";
   for (const MeshAxis& axis : mesh.axes()) out << axis.name << '=' << axis.size << ' ';
-  out << "\ndevice      " << inspection.device_text() << ", " << short_bytes(inspection.device_bytes) << " a rank\n";
+  out << "\ndevice      " << inspection.device_text() << ", " << short_bytes(inspection.device_bytes) << " per rank\n";
 }
 
 void print_model(std::ostream& out, const Inspection& inspection) {

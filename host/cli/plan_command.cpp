@@ -159,7 +159,7 @@ void print_costs(CommandContext& context, const PlanArguments& arguments, const 
     } else if (arguments.goal == "money") {
       context.out << fmt::format("{:.4f} {} for a million {}s\n", *each.cost, cluster.currency, each.space->unit());
     } else {
-      context.out << fmt::format("{:.1f} ms a step\n", 1e3 * *each.cost);
+      context.out << fmt::format("{:.1f} ms per step\n", 1e3 * *each.cost);
     }
   }
 }

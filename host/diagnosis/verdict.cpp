@@ -216,7 +216,7 @@ std::string conclusion(const RankVerdict& verdict) {
   return text.empty() ? "no rank did what the others did not\n" : text;
 }
 
-/// What each rank does, one line a rank.
+/// What each rank does, one line per rank.
 std::string details(const RankVerdict& verdict) {
   std::string text;
   for (const auto& each : verdict.records) {

@@ -8,8 +8,8 @@
 
 namespace strata::host {
 
-/// Memory for parameters, gradients and optimizer states alone, as DeepSpeed's estimators count it: 2 bytes a parameter
-/// and a gradient, 16 bytes a parameter with Adam's states in f32.
+/// Memory for parameters, gradients and optimizer states alone, as DeepSpeed's estimators count it: per parameter, 2
+/// bytes for the value, 2 for the gradient, and 16 with Adam's states in f32.
 struct ParameterEstimate {
   struct Row {
     std::string name;

@@ -137,7 +137,7 @@ class Tuning {
     return made;
   }
 
-  /// "strategy 1 'pipeline' by simulation on lab: schedule = 1f1b, split = 3,4,4,3; 12.3 ms a step, 13.1 ms with even
+  /// "strategy 1 'pipeline' by simulation on lab: schedule = 1f1b, split = 3,4,4,3; 12.3 ms per step, 13.1 ms with even
   /// chunks"
   [[nodiscard]] std::string describe(const std::map<std::string, OptionValue>& options, Alternative& best) const {
     std::string text;

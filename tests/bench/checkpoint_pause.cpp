@@ -21,7 +21,7 @@ namespace {
 using namespace strata;
 using namespace strata::host;
 
-/// A disk that all ranks share, and that takes so many bytes a second.
+/// A disk that all ranks share, and that takes so many bytes per second.
 class LimitedDisk : public Disk {
  public:
   explicit LimitedDisk(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}

@@ -70,7 +70,7 @@ def row(cells):
 
 
 def zero(planner):
-    """ZeRO paper, figure 1: 7.5 B parameters on 64 ranks, mixed precision: 16 bytes a parameter without ZeRO."""
+    """ZeRO paper, figure 1: 7.5 B parameters on 64 ranks, mixed precision: 16 bytes per parameter without ZeRO."""
     model = {"layers": 37, "heads": 32, "embed": 4096, "context": 8, "vocab": 256, "dropout": 0.0}
     precision = strategy("precision", compute="bf16", reduce="bf16")
     row(["stage", "published, GB", "planned between steps, GB", "planned peak, GB"])
@@ -107,7 +107,7 @@ def activations(planner):
 
 
 def ring(planner):
-    """Peak activations of a rank at 1024 tokens a rank, context and axis growing together."""
+    """Peak activations of a rank at 1024 tokens per rank, context and axis growing together."""
     row(["ranks", "context", "ring, MiB", "all_gather, MiB"])
     row(["---"] * 4)
     for ranks in (1, 2, 4, 8):

@@ -46,7 +46,7 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--steps", type=int, default=3, help="of each run")
     arguments = parser.parse_args()
-    print("| ranks of zero | tokens a step | AdamW, seconds a step | Muon | Muon's share of its step |")
+    print("| ranks of zero | tokens per step | AdamW, seconds per step | Muon | Muon's share of its step |")
     print("| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
         tokens = array("H", random.Random(1).choices(range(VOCABULARY), k=1 << 18))

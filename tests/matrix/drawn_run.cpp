@@ -68,7 +68,7 @@ Stack draw_exact_stack(RandomChoice& choice) {
   }
 }
 
-/// A stack of as many sequences a step as `first`, for the same model and optimizer.
+/// A stack of as many sequences per step as `first`, for the same model and optimizer.
 Stack draw_other_stack(const Stack& first, RandomChoice& choice) {
   for (;;) {
     Stack other = draw_exact_stack(choice);

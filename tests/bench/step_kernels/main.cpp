@@ -63,7 +63,7 @@ void print_row(const TimedKernel& timed, const MachineRates& rates) {
 }
 
 void print_table(const std::vector<TimedKernel>& kernels, const MachineRates& rates, double tokens) {
-  std::printf("| kernel (one of its launches) | calls | µs | ms a step | rate | of its roofline |\n");
+  std::printf("| kernel (one of its launches) | calls | µs | ms per step | rate | of its roofline |\n");
   std::printf("|---|---|---|---|---|---|\n");
   double seconds = 0;
   double floor = 0;
