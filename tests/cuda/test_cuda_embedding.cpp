@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <limits>
 #include <vector>
 
@@ -71,13 +70,10 @@ TEST(CudaEmbeddingGradient, AddsPositionsUpInAscendingOrder) {
 
 TEST(CudaEmbeddingGradient, TakesTheTimeOfItsPositionsForATokenThatStandsEverywhere) {
   if (kSanitized) GTEST_SKIP() << "a sanitized build is slower by another factor";
-  constexpr std::size_t kPositions = 400'000;
-  const auto begin = std::chrono::steady_clock::now();
+  // If positions were compared with each other, the emulator would take longer than ctest lets a test run.
+  constexpr std::size_t kPositions = 2'000'000;
   const auto found = run_gradient(5, std::vector<double>(kPositions, 1.0), std::vector<double>(kPositions, 2.0));
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   EXPECT_EQ(found, (std::vector<double>{0, 0, kPositions, 0, 0}));
-  // The emulator needs one second. Comparing all positions with each other took it more than a minute.
-  EXPECT_LT(time.count(), 30);
 }
 
 }  // namespace
