@@ -72,3 +72,7 @@ cat $run/result.txt
 say "what the model writes"
 $strata generate $run --tokens 400 --temperature 0.8 --top-k 40 --seed 1
 echo
+
+say "next"
+echo "Built is what configs/quickstart.toml runs. All strategies, models and devices: cmake --build --preset release"
+echo "Then another stack, proved equal to one rank:       $strata verify configs/zero3-pp-tp.toml"
