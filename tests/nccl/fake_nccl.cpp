@@ -305,6 +305,11 @@ int FakeNccl::live() {
   return static_cast<int>(std::count_if(ranks_.begin(), ranks_.end(), [](const auto& rank) { return !rank->over; }));
 }
 
+int FakeNccl::aborted() {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(std::ranges::count_if(ranks_, [](const auto& rank) { return rank->aborted; }));
+}
+
 std::vector<int> FakeNccl::begun_sizes() {
   const std::lock_guard lock(mutex_);
   std::vector<int> sizes;

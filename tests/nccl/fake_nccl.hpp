@@ -43,6 +43,8 @@ class FakeNccl final : public nccl::NcclLibrary {
   void break_communicators(const std::string& error);
   /// Number of communicators that were started and neither destroyed nor aborted.
   [[nodiscard]] int live();
+  /// Number of communicators that were aborted.
+  [[nodiscard]] int aborted();
   /// Sizes of the communicators that were started, one entry per rank, and the limits of blocks of their kernels.
   [[nodiscard]] std::vector<int> begun_sizes();
   [[nodiscard]] std::vector<int> begun_blocks();
