@@ -74,5 +74,5 @@ $strata generate $run --tokens 400 --temperature 0.8 --top-k 40 --seed 1
 echo
 
 say "next"
-echo "Built is what configs/quickstart.toml runs. All strategies, models and devices: cmake --build --preset release"
-echo "Then another stack, proved equal to one rank:       $strata verify configs/zero3-pp-tp.toml"
+echo "This build has only the plugins of configs/quickstart.toml. To build all: cmake --build --preset release"
+echo "Then prove that another stack trains as one rank would:                  $strata verify configs/zero3-pp-tp.toml"

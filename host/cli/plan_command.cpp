@@ -91,8 +91,8 @@ ComparedPlans search(const PlanArguments& arguments, const RunConfiguration& con
   return found;
 }
 
-/// How many devices to try after those of `tried`: fewer where these make no plan possible, as long as they make it
-/// cheaper, or where kernels were measured with fewer ranks. 0: none.
+/// How many devices to try after those of `tried`. 0: none. Fewer are tried if no plan was possible, if money is
+/// minimised and the last number made the run cheaper, or if kernels were measured with fewer ranks.
 int next_devices(const PlanArguments& arguments, const std::vector<ComparedPlans>& tried, const Cluster& cluster) {
   const ComparedPlans& last = tried.back();
   const int devices = last.space->devices();

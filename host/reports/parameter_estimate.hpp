@@ -9,7 +9,7 @@
 namespace strata::host {
 
 /// Memory for parameters, gradients and optimizer states alone, as DeepSpeed's estimators count it: per parameter, 2
-/// bytes for the value, 2 for the gradient, and 16 with Adam's states in f32.
+/// bytes for the value, 2 for the gradient, and 16 for Adam in f32.
 struct ParameterEstimate {
   struct Row {
     std::string name;

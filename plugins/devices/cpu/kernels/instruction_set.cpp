@@ -13,8 +13,9 @@ namespace strata::cpu {
 #if defined(STRATA_CPU_AMX)
 namespace {
 
-/// Asks the processor and Linux for the matrix units. The processor is asked by CPUID (Intel's Software Developer's
-/// Manual, volume 2), because Clang 14 knows no names of these features. \return true if a program may use them.
+/// True if the processor has matrix units and Linux lets this program use them. CPUID answers for the processor
+/// (Intel's Software Developer's Manual, volume 2), because Clang 14's `__builtin_cpu_supports` does not know these
+/// features.
 bool has_matrix_units() {
   constexpr unsigned kFeatures = 7;
   constexpr unsigned kTiles = 1U << 24 | 1U << 22;  // AMX-TILE and AMX-BF16, in EDX of part 0
