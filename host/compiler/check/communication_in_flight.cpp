@@ -1,13 +1,12 @@
 #include "compiler/check/communication_in_flight.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 namespace strata::host {
 
 void CommunicationInFlight::start(const Instruction& instruction, int micro_batch, const BufferRanges& ranges,
-                                  std::string description) {
+                                  std::function<std::string()> description) {
   const std::uint64_t number = next_++;
   const bool is_collective = instruction.is<Collective>();
   std::vector<Use> uses;
@@ -42,17 +41,18 @@ void CommunicationInFlight::wait(const ByteRange& range) {
   }
 }
 
-const std::string* CommunicationInFlight::conflict(const ByteRange& range, bool write, bool by_collective) const {
+std::optional<std::string> CommunicationInFlight::conflict(const ByteRange& range, bool write,
+                                                           bool by_collective) const {
   const auto found = by_instance_.find(range.instance);
-  if (found == by_instance_.end()) return nullptr;
+  if (found == by_instance_.end()) return std::nullopt;
   for (const std::uint64_t number : found->second) {
     const Entry& entry = entries_.at(number);
     if (by_collective && entry.is_collective) continue;
     for (const Use& use : entry.uses) {
-      if ((write || use.written) && use.range.overlaps(range)) return &entry.description;
+      if ((write || use.written) && use.range.overlaps(range)) return entry.description();
     }
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 void CommunicationInFlight::end(std::uint64_t number) {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -15,14 +17,16 @@ namespace strata::host {
 /// transfer is completed only by its own wait.
 class CommunicationInFlight {
  public:
-  /// Notes that `instruction` has started for `micro_batch`. conflict() returns its `description`.
-  void start(const Instruction& instruction, int micro_batch, const BufferRanges& ranges, std::string description);
+  /// Notes that `instruction` has started for `micro_batch`. `description`: called if it is in conflict with another.
+  void start(const Instruction& instruction, int micro_batch, const BufferRanges& ranges,
+             std::function<std::string()> description);
   /// Completes the communication that uses any byte of `range`, and collectives that started before it.
   void wait(const ByteRange& range);
-  /// A communication in flight that forbids the access: any that writes `range`, and for a write also any that reads
-  /// it. An access by a collective never conflicts with a collective, because they run in order. Null if there is no
-  /// conflict.
-  [[nodiscard]] const std::string* conflict(const ByteRange& range, bool write, bool by_collective = false) const;
+  /// Describes a communication in flight that forbids the access: any that writes `range`, and for a write also any
+  /// that reads it. An access by a collective never conflicts with a collective, because they run in order. Empty if
+  /// there is no conflict.
+  [[nodiscard]] std::optional<std::string> conflict(const ByteRange& range, bool write,
+                                                    bool by_collective = false) const;
 
  private:
   /// Bytes that a communication in flight reads or writes.
@@ -31,7 +35,7 @@ class CommunicationInFlight {
     bool written = false;
   };
   struct Entry {
-    std::string description;
+    std::function<std::string()> description;
     bool is_collective = true;
     std::vector<Use> uses;
   };

@@ -70,7 +70,7 @@ class Replay {
     for (const BufferId id : outputs_read(instruction, registry_)) read(id, at_.micro_batch);
     for (const BufferId id : instruction.outputs) write(id);
     if (instruction.workspace() != -1) write(instruction.workspace());
-    if (is_asynchronous(instruction)) in_flight_.start(instruction, at_.micro_batch, ranges_, where_());
+    if (is_asynchronous(instruction)) in_flight_.start(instruction, at_.micro_batch, ranges_, where_);
   }
 
   /// Offset that the plan gives a buffer. A view must have the offset that its root implies.
@@ -78,15 +78,16 @@ class Replay {
     const BufferId root = ranges_.root(id);
     const std::int64_t offset = plan_.offset(id, micro_batch);
     const std::int64_t origin = plan_.offset(root, micro_batch);
-    const std::string name = describe(program_, id);
-    if (offset != origin + ranges_.begin(id)) fail("view " + name + " does not lie in " + describe(program_, root));
+    if (offset != origin + ranges_.begin(id)) {
+      fail("view " + describe(program_, id) + " does not lie in " + describe(program_, root));
+    }
     if (origin % kBufferAlignment != 0 && !shareable_.contains(root)) {
-      fail("buffer " + name + " lies at " + std::to_string(origin) + ", which is not aligned");
+      fail("buffer " + describe(program_, id) + " lies at " + std::to_string(origin) + ", which is not aligned");
     }
     const std::int64_t size = size_of_place(program_.buffer(root).place);
     if (origin < 0 || origin + program_.buffer(root).bytes() > size) {
-      fail("buffer " + name + " lies outside the " + name_of_place(program_.buffer(root).place) + " of " +
-           std::to_string(size) + " bytes at " + where_());
+      fail("buffer " + describe(program_, id) + " lies outside the " + name_of_place(program_.buffer(root).place) +
+           " of " + std::to_string(size) + " bytes at " + where_());
     }
     return offset;
   }
@@ -153,14 +154,15 @@ class Replay {
 
   /// The owner loses the bytes [begin, end) to `range`.
   void may_displace(std::int64_t begin, std::int64_t end, const Owner& owner, const ByteRange& range) const {
-    const std::string both =
-        ranges_.describe_instance(range.instance) + " overlaps " + ranges_.describe_instance(owner.instance);
+    const auto both = [&] {
+      return ranges_.describe_instance(range.instance) + " overlaps " + ranges_.describe_instance(owner.instance);
+    };
     if (program_.buffer(ranges_.root_of_instance(owner.instance)).persistent) {
-      fail(both + ", which is persistent, at " + where_());
+      fail(both() + ", which is persistent, at " + where_());
     }
     const ByteRange displaced{owner.instance, begin - owner.origin, end - owner.origin};
-    if (const std::string* communication = in_flight_.conflict(displaced, true)) {
-      fail(both + " at " + where_() + " while it is used by " + *communication);
+    if (const auto communication = in_flight_.conflict(displaced, true)) {
+      fail(both() + " at " + where_() + " while it is used by " + *communication);
     }
   }
 

@@ -43,16 +43,18 @@ void view_fits_base(const ProgramUnderCheck& check, const Buffer& view) {
                ", which is not there");
   }
   const Buffer& base = check.program.buffer(view.base);
-  const std::string both = "view " + describe(check.program, view.id) + " of " + describe(check.program, view.base);
-  if (view.dtype != base.dtype) check.fail(both + " has another element type");
-  if (view.persistent != base.persistent) check.fail(both + ": one is persistent, the other is not");
+  const auto fail = [&](const std::string& what) {
+    check.fail("view " + describe(check.program, view.id) + " of " + describe(check.program, view.base) + what);
+  };
+  if (view.dtype != base.dtype) fail(" has another element type");
+  if (view.persistent != base.persistent) fail(": one is persistent, the other is not");
   if (view.place != base.place) {
-    check.fail(both + ": one is in " + std::string(to_string(view.place)) + " memory, the other in " +
-               std::string(to_string(base.place)) + " memory");
+    fail(": one is in " + std::string(to_string(view.place)) + " memory, the other in " +
+         std::string(to_string(base.place)) + " memory");
   }
   if (view.offset < 0 || view.offset + view.elements() > base.elements()) {
-    check.fail(both + " covers elements " + std::to_string(view.offset) + " to " +
-               std::to_string(view.offset + view.elements()) + " of " + std::to_string(base.elements()));
+    fail(" covers elements " + std::to_string(view.offset) + " to " + std::to_string(view.offset + view.elements()) +
+         " of " + std::to_string(base.elements()));
   }
 }
 

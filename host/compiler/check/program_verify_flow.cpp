@@ -38,7 +38,8 @@ class Flow {
     if (instruction.workspace() != -1) write(instruction.workspace());
     if (!is_asynchronous(instruction)) return;
     if (is_communication(instruction)) has_an_id_of_its_own(instruction);
-    in_flight_.start(instruction, at_.micro_batch, ranges_, describe(program_, at_, index_));
+    in_flight_.start(instruction, at_.micro_batch, ranges_,
+                     [this, at = at_, index = index_] { return describe(program_, at, index); });
   }
 
   void read(BufferId id) {
@@ -101,8 +102,8 @@ class Flow {
 
   void must_not_be_in_flight(BufferId id, bool write) const {
     const ByteRange range = ranges_.range(id, at_.micro_batch);
-    const std::string* communication = in_flight_.conflict(range, write, is_collective_);
-    if (communication == nullptr) return;
+    const std::optional<std::string> communication = in_flight_.conflict(range, write, is_collective_);
+    if (!communication) return;
     check_.fail(at_, index_,
                 std::string(write ? "writes " : "reads ") + describe(program_, id) +
                     " without waiting for the communication or transfer that uses it (" + *communication + ")");
