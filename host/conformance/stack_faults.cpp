@@ -135,24 +135,23 @@ class CountingCommunicator final : public Communicator {
 
   [[nodiscard]] int create_group(const std::vector<int>& ranks) override {
     const int group = communicator_->create_group(ranks);
-    groups_[group] = ranks;
+    groups_[group] = {static_cast<double>(ranks.size()), differing_axes(mesh_, ranks)};
     return group;
   }
 
   [[nodiscard]] std::unique_ptr<Request> start(const CollectiveCall& call) override {
-    const std::vector<int>& ranks = groups_.at(call.group);
-    const auto count = static_cast<double>(ranks.size());
+    const auto& [count, axes] = groups_.at(call.group);
     double bytes = static_cast<double>(call.elements) * static_cast<double>(size_of(call.dtype));
     if (call.kind == CollectiveKind::all_gather) bytes *= count;
     // A ring passes on all pieces but one. An all_reduce passes them twice: to sum them and to spread the sums.
     bytes *= (count - 1) / count;
     if (call.kind == CollectiveKind::all_reduce) bytes *= 2;
-    add(std::string(to_string(call.kind)), ranks, bytes);
+    add(std::string(to_string(call.kind)), axes, bytes);
     return communicator_->start(call);
   }
 
   [[nodiscard]] std::unique_ptr<Request> send(const MessageCall& call) override {
-    add("send", {rank(), call.peer}, static_cast<double>(call.bytes));
+    add("send", differing_axes(mesh_, {rank(), call.peer}), static_cast<double>(call.bytes));
     return communicator_->send(call);
   }
 
@@ -165,8 +164,13 @@ class CountingCommunicator final : public Communicator {
   void make_ready(const CommunicationPlan& plan) override { communicator_->make_ready(plan); }
 
  private:
-  void add(const std::string& kind, const std::vector<int>& ranks, double bytes) {
-    Traffic& traffic = traffic_[{kind, differing_axes(mesh_, ranks)}];
+  struct Group {
+    double rank_count = 0;
+    std::vector<Axis> axes;
+  };
+
+  void add(const std::string& kind, const std::vector<Axis>& axes, double bytes) {
+    Traffic& traffic = traffic_[{kind, axes}];
     ++traffic.calls;
     traffic.bytes_sent += bytes;
   }
@@ -174,7 +178,7 @@ class CountingCommunicator final : public Communicator {
   std::unique_ptr<Communicator> communicator_;
   const Mesh& mesh_;
   TrafficByAxes& traffic_;
-  std::map<int, std::vector<int>> groups_;
+  std::map<int, Group> groups_;
 };
 
 }  // namespace
