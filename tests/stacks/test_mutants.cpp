@@ -37,7 +37,7 @@ struct Place {
   [[nodiscard]] Instruction& instruction() const { return task->instructions[at]; }
 };
 
-/// \return false if there is nothing to change.
+/// \return false if there is nothing to change. The program is as it was then.
 using Change = std::function<bool(Program&, const Place&)>;
 
 // --- changes of a communication
@@ -161,15 +161,15 @@ std::vector<TaskInstance*> runs(Program& program, const Place& place) {
 bool is_in_last_run(const Place& place) { return place.instruction().occurrence == Occurrence::last; }
 
 bool every_run(Program& program, const Place& place) {
-  if (!is_in_last_run(place) || runs(program, place).size() < 2) return false;
+  if (!is_communication(place.instruction()) || !is_in_last_run(place) || runs(program, place).size() < 2) return false;
   place.instruction().occurrence = Occurrence::always;
-  return is_communication(place.instruction());
+  return true;
 }
 
 bool last_run_only(Program& program, const Place& place) {
-  if (is_in_last_run(place) || runs(program, place).size() < 2) return false;
+  if (!is_communication(place.instruction()) || is_in_last_run(place) || runs(program, place).size() < 2) return false;
   place.instruction().occurrence = Occurrence::last;
-  return is_communication(place.instruction());
+  return true;
 }
 
 bool unmarked_last_run(Program& program, const Place& place) {
@@ -266,12 +266,14 @@ class CompiledStack {
   /// Calls `visit` with every change of every instruction of the rank.
   void each_mutant(const std::function<void(const NamedChange&, const Instruction&, const Program&)>& visit) const {
     const Program& original = compiled_.program(rank());
+    Program mutant = original;
     for (std::size_t task = 0; task < original.tasks.size(); ++task) {
       for (std::size_t at = 0; at < original.tasks[task].instructions.size(); ++at) {
         const Instruction& instruction = original.tasks[task].instructions[at];
         for (const NamedChange& change : changes()) {
-          Program mutant = original;
-          if (change.apply(mutant, {&mutant.tasks[task], at})) visit(change, instruction, mutant);
+          if (!change.apply(mutant, {&mutant.tasks[task], at})) continue;
+          visit(change, instruction, mutant);
+          mutant = original;
         }
       }
     }
