@@ -82,14 +82,21 @@ bool all_of_type(const toml::array& array, toml::node_type first, toml::node_typ
       array, [&](const toml::node& element) { return element.type() == first || element.type() == second; });
 }
 
+/// Messages and names of files end at a NUL character, so the text behind it would be lost.
+std::string without_nul(const std::string& text, const Place& place) {
+  if (text.find('\0') == std::string::npos) return text;
+  throw error_at(place, "",
+                 "found " + strata::to_string(OptionValue(text)) + "; accepted: text without the character \\u0000");
+}
+
 DocumentNode convert(const toml::node& node, const std::string& source);
 
 void convert_table(const toml::table& table, const std::string& source, DocumentNode& result) {
   result.kind = DocumentNode::Kind::table;
   for (const auto& [key, child] : table) {
     DocumentNode converted = convert(child, source);
-    converted.key = key.str();
     converted.key_place = place_of(key.source(), source);
+    converted.key = without_nul(std::string(key.str()), converted.key_place);
     result.children.push_back(std::move(converted));
   }
   // TOML++ sorts children by key. Sort them by position, so that messages report the first mistake in the text.
@@ -106,7 +113,9 @@ void convert_array(const toml::array& array, const std::string& source, Document
     result.value = std::move(numbers);
   } else if (all_of_type(array, node_type::string, node_type::string)) {
     std::vector<std::string> words;
-    for (const toml::node& element : array) words.push_back(**element.as_string());
+    for (const toml::node& element : array) {
+      words.push_back(without_nul(**element.as_string(), place_of(element.source(), source)));
+    }
     result.value = std::move(words);
   } else if (all_of_type(array, node_type::table, node_type::table)) {
     result.kind = DocumentNode::Kind::tables;
@@ -138,7 +147,7 @@ DocumentNode convert(const toml::node& node, const std::string& source) {
       result.value = **node.as_floating_point();
       break;
     case toml::node_type::string:
-      result.value = **node.as_string();
+      result.value = without_nul(**node.as_string(), result.place);
       break;
     default:
       result.kind = DocumentNode::Kind::other;

@@ -52,6 +52,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "'seed'"},
         BadInput{"[model]", "[model",
                  "c.toml:11:7: not valid TOML: error while parsing table header: expected ']', saw '\\n'"},
+        BadInput{"seed = 7", "\"se\\u0000ed\" = 7",
+                 "c.toml:4:1: found \"se\\u0000ed\"; accepted: text without the character \\u0000"},
+        BadInput{"\"reference\"", "\"ref\\u0000erence\"",
+                 "c.toml:47:10: found \"ref\\u0000erence\"; accepted: text without the character \\u0000"},
+        BadInput{"\"wte\", ", "\"w\\u0000te\", ",
+                 "c.toml:42:15: found \"w\\u0000te\"; accepted: text without the character \\u0000"},
         // unknown keys and sections, with the nearest known one
         BadInput{"seed = 7", "sead = 7",
                  "c.toml:4:1: run.sead: unknown key; did you mean 'seed'?; accepted: name, steps, stop_at_step, seed, "
