@@ -122,7 +122,13 @@ std::vector<ComparedPlans> search_all(const PlanArguments& arguments, const RunC
   }
   std::vector<ComparedPlans> tried;
   for (int devices = given > 0 ? given : all; devices > 0;) {
-    tried.push_back(search(arguments, configuration, target, devices, context));
+    try {
+      tried.push_back(search(arguments, configuration, target, devices, context));
+    } catch (const ConfigurationError&) {
+      // On fewer devices nothing may meet a demand, such as tensor=8 on four.
+      if (tried.empty()) throw;
+      break;
+    }
     devices = next_devices(arguments, tried, *target.cluster);
   }
   return tried;

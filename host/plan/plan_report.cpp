@@ -112,10 +112,12 @@ std::string describe_nearest_miss(const PlanSpace& space, const std::vector<Eval
         space.kept_ranks(), space.devices());
   }
   if (plans.empty()) {
+    const std::string demands = space.demands();
     return fmt::format(
-        "no plan is possible: no combination of sizes uses {} devices and divides the global batch; accepted: other "
-        "--devices, or another --global-batch",
-        space.devices());
+        "no plan is possible: no combination of sizes uses {} devices and divides the global batch{}; accepted: other "
+        "--devices{}",
+        space.devices(), demands.empty() ? "" : " with " + demands,
+        demands.empty() ? ", or another --global-batch" : ", another --global-batch, or other demands");
   }
   std::map<std::string, int> reasons;
   for (const EvaluatedPlan& plan : plans) ++reasons[plan.refusal];

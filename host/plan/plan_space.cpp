@@ -29,13 +29,27 @@ std::string plain_text(const OptionValue& value) {
   return word != nullptr ? *word : to_string(value);
 }
 
-/// The ranks of the proposals, for messages.
-std::string sizes_of(const std::vector<PlanPart>& parts) {
+/// The part's value of an option, as plain_text(). Empty: the option has none.
+std::string option_text(const PlanPart& part, const std::string& option) {
+  const auto found = part.proposal.options.find(option);
+  if (found != part.proposal.options.end()) return plain_text(found->second);
+  const auto& otherwise = part.schema->find(option)->default_value;
+  return otherwise ? plain_text(*otherwise) : "";
+}
+
+/// The ranks of the proposals, or their values of an option, for messages.
+std::string offers_of(const std::vector<PlanPart>& parts, const std::string& option) {
+  if (parts.empty()) return "nothing";
   std::set<int> sizes;
-  for (const PlanPart& part : parts) sizes.insert(part.proposal.ranks);
-  std::vector<std::string> words;
+  std::set<std::string> values;
+  for (const PlanPart& part : parts) {
+    sizes.insert(part.proposal.ranks);
+    if (!option.empty()) values.insert(option_text(part, option));
+  }
+  std::vector<std::string> words(values.begin(), values.end());
+  if (!option.empty()) return option + "=" + join(words, ", ");
   for (const int size : sizes) words.push_back(std::to_string(size));
-  return join(words, ", ");
+  return join(words, ", ") + " ranks";
 }
 
 /// True if results depend on the samples that a micro-batch has on all replicas: the model has a batch norm, or a loss
@@ -93,6 +107,7 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
   }
   for (const std::string& each : demands.fixed) fixed_.push_back(parse_fixed(each));
   for (const std::string& each : never_) static_cast<void>(proposer(each, "--never"));
+  check_demands();
   trial_base_ = base_;
   trial_base_.batch.micro = 1;
   for (RunConfiguration* each : {&trial_base_, &given}) {
@@ -148,12 +163,28 @@ PlanSpace::Fixed PlanSpace::parse_fixed(const std::string& text) const {
   return fixed;
 }
 
+void PlanSpace::check_demands() const {
+  const auto refuse = [](const Fixed& fixed, const std::string& other) {
+    throw ConfigurationError("--fix: found '" + fixed.text + "' beside " + other + "; accepted: one of the two");
+  };
+  for (const Fixed& fixed : fixed_) {
+    if (std::ranges::find(never_, fixed.plugin) != never_.end()) refuse(fixed, "--never " + fixed.plugin);
+    for (const Fixed& other : fixed_) {
+      if (other.purpose == fixed.purpose && other.plugin != fixed.plugin) refuse(fixed, "'" + other.text + "'");
+    }
+  }
+}
+
+std::string PlanSpace::demands() const {
+  std::vector<std::string> words;
+  for (const Fixed& fixed : fixed_) words.push_back("--fix " + fixed.text);
+  for (const std::string& plugin : never_) words.push_back("--never " + plugin);
+  return join(words, ", ");
+}
+
 bool PlanSpace::meets(const PlanPart& part, const Fixed& fixed) {
   if (fixed.option.empty()) return std::to_string(part.proposal.ranks) == fixed.value;
-  const auto found = part.proposal.options.find(fixed.option);
-  if (found != part.proposal.options.end()) return plain_text(found->second) == fixed.value;
-  const auto& otherwise = part.schema->find(fixed.option)->default_value;
-  return otherwise && plain_text(*otherwise) == fixed.value;
+  return option_text(part, fixed.option) == fixed.value;
 }
 
 std::vector<PlanPart> PlanSpace::ask(const Proposer& proposer, const PlanningContext& context) const {
@@ -166,11 +197,11 @@ std::vector<PlanPart> PlanSpace::ask(const Proposer& proposer, const PlanningCon
   for (const Fixed& fixed : fixed_) {
     if (fixed.purpose != proposer.purpose) continue;
     if (fixed.plugin != proposer.plugin) return {};
-    const std::string sizes = sizes_of(parts);
+    const std::string offers = offers_of(parts, fixed.option);
     std::erase_if(parts, [&](const PlanPart& part) { return !meets(part, fixed); });
     if (parts.empty() && proposer.purpose != PlanPurpose::replicas) {
       throw ConfigurationError("--fix: found '" + fixed.text + "', which no proposal of " + proposer.plugin +
-                               " meets; it proposes " + (sizes.empty() ? "nothing" : sizes + " ranks"));
+                               " meets; it proposes " + offers);
     }
   }
   return parts;
@@ -283,8 +314,9 @@ std::vector<PlanChoice> PlanSpace::structures() const {
     found = std::move(longer);
   }
   std::erase_if(found, [&](const PlanChoice& choice) {
+    const bool needs_replicas = replicas(choice) > 1 || is_required(PlanPurpose::replicas);
     return replicas(choice) == 0 || micro_batches(choice).empty() ||
-           (is_required(PlanPurpose::replicas) && parts(PlanPurpose::replicas, choice).empty());
+           (needs_replicas && parts(PlanPurpose::replicas, choice).empty());
   });
   for (PlanChoice& each : found) each.micro_batch = micro_batches(each).front();
   return found;

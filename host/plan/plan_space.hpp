@@ -74,6 +74,8 @@ class PlanSpace {
 
   /// How many devices every plan uses.
   [[nodiscard]] int devices() const { return devices_; }
+  /// The demands as on the command line: "--fix tensor=8, --never pipeline". Empty: there are none.
+  [[nodiscard]] std::string demands() const;
   /// Of them, the ranks of the strategies that stay in every plan.
   [[nodiscard]] int kept_ranks() const { return kept_ranks_; }
   /// The sizes that the data fixes.
@@ -140,6 +142,8 @@ class PlanSpace {
   [[nodiscard]] RunConfiguration configuration(const PlanChoice& choice, RunConfiguration base) const;
   [[nodiscard]] const Proposer& proposer(const std::string& plugin, const std::string& option) const;
   [[nodiscard]] Fixed parse_fixed(const std::string& text) const;
+  /// \throws ConfigurationError if two demands exclude each other.
+  void check_demands() const;
   [[nodiscard]] static bool meets(const PlanPart& part, const Fixed& fixed);
 
   RunConfiguration base_;

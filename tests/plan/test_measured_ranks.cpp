@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "build_paths.hpp"
 #include "train/command_runner.hpp"
@@ -55,15 +56,17 @@ device = "cores"
 
 class PlansOfCores : public ::testing::Test {
  protected:
-  CommandResult plan(const std::string& cluster) {
+  CommandResult plan(const std::string& cluster, const std::vector<std::string>& demands = {}) {
     const std::string run = (folder_.path() / "run.toml").string();
     std::ofstream(run) << kRun;
-    return run_command({"plan", run, "--cluster", cluster, "--vocab", "64"});
+    std::vector<std::string> words = {"plan", run, "--cluster", cluster, "--vocab", "64"};
+    words.insert(words.end(), demands.begin(), demands.end());
+    return run_command(words);
   }
-  CommandResult plan_on(double alone, double together) {
+  CommandResult plan_on(double alone, double together, const std::vector<std::string>& demands = {}) {
     const std::string file = (folder_.path() / "cluster.toml").string();
     std::ofstream(file) << measured_cores(alone, together);
-    return plan(file);
+    return plan(file, demands);
   }
 
   TemporaryFolder folder_;
@@ -82,6 +85,13 @@ TEST_F(PlansOfCores, HaveARankPerCoreWhereThatIsFaster) {
   ASSERT_EQ(found.exit_code, 0) << found.messages;
   EXPECT_THAT(found.out, Not(HasSubstr("plans for 1 of 2 devices")));
   EXPECT_THAT(found.out, HasSubstr("     1 devices: "));
+}
+
+/// A demand that no plan of one rank meets ends the search there.
+TEST_F(PlansOfCores, HaveAsManyRanksAsADemandNeeds) {
+  const CommandResult found = plan_on(1e-5, 1e-3, {"--fix", "tensor=2"});
+  ASSERT_EQ(found.exit_code, 0) << found.messages;
+  EXPECT_THAT(found.out, HasSubstr("tensor 2"));
 }
 
 /// What threads gain is not known of a published machine.

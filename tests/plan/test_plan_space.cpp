@@ -171,6 +171,10 @@ TEST_F(Plans, RefuseDemandsThatNothingMeets) {
       {{.fixed = {"tensor=3"}}, {"--fix: found 'tensor=3'", "2, 4, 8 ranks"}},
       {{.fixed = {"tensr=2"}}, {"--fix: found 'tensr'", "accepted: context, ddp, expert, layout, pipeline"}},
       {{.fixed = {"zero.level=2"}}, {"--fix: zero has no option 'level'"}},
+      {{.fixed = {"recompute.policy=no"}}, {"no proposal of recompute meets; it proposes policy=full, selective"}},
+      {{.fixed = {"zero.stage=3"}, .never = {"zero"}}, {"--fix: found 'zero.stage=3' beside --never zero"}},
+      {{.fixed = {"recompute.policy=full"}, .never = {"recompute"}}, {"beside --never recompute; accepted: one of"}},
+      {{.fixed = {"zero=2", "ddp=2"}}, {"--fix: found 'zero=2' beside 'ddp=2'"}},
       {{.never = {"precision"}}, {"--never: found 'precision'", "accepted: context, ddp"}},
   };
   for (const BadDemand& row : rows) {
@@ -180,6 +184,16 @@ TEST_F(Plans, RefuseDemandsThatNothingMeets) {
     });
     for (const std::string& word : row.words) EXPECT_THAT(message, HasSubstr(word));
   }
+}
+
+/// Without a strategy for replicas, no plan leaves devices idle.
+TEST_F(Plans, UseAllDevicesWithoutReplicas) {
+  const PlanSpace plans = space({.never = {"ddp", "zero"}});
+  EXPECT_FALSE(plans.structures().empty());
+  for (const PlanChoice& choice : plans.structures()) EXPECT_EQ(plans.replicas(choice), 1) << plans.text(choice);
+  const PlanSpace none = space({.fixed = {"zero.stage=4"}, .never = {"context"}});
+  EXPECT_THAT(none.structures(), ::testing::IsEmpty());
+  EXPECT_THAT(host::describe_nearest_miss(none, {}), HasSubstr("with --fix zero.stage=4, --never context; accepted"));
 }
 
 TEST_F(Plans, MicroBatchesDivideTheGlobalBatch) {
