@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
@@ -104,18 +103,6 @@ CalibratedMachine machine_of(const RunSetup& run) {
           [&run](int ranks) { return run.make_world(ranks); }};
 }
 
-/// Whoever measures for minutes must not learn only then that the result has no place.
-void require_place(const std::filesystem::path& path) {
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  const auto refuse = [&](const std::string& found) {
-    throw ConfigurationError("'" + path.string() + "': " + found +
-                             "; accepted: a file in a folder that may be written");
-  };
-  if (std::filesystem::is_directory(path)) refuse("found a folder");
-  if (!std::filesystem::is_directory(folder)) refuse("there is no folder '" + folder.string() + "'");
-  if (::access(folder.c_str(), W_OK) != 0) refuse("the folder '" + folder.string() + "' cannot be written");
-}
-
 void print_summary(std::ostream& out, const Cluster& cluster, const std::string& output) {
   const DeviceDescription& device = cluster.groups.front().device;
   for (const auto& [type, rate] : device.peak_flops) {
@@ -165,7 +152,7 @@ int calibrate_for(const CalibrateArguments& arguments, CommandContext& context) 
 }
 
 int calibrate(const CalibrateArguments& arguments, CommandContext& context) {
-  require_place(arguments.output);
+  require_named_file(arguments.output);
   if (!arguments.runs.empty()) return calibrate_for(arguments, context);
   PluginRegistry& registry = context.plugins();
   const auto device =

@@ -227,6 +227,7 @@ int plan(const PlanArguments& given, CommandContext& context) {
       arguments.resume.empty() ? arguments.configuration.load() : stored_configuration(arguments);
   if (arguments.global_batch) configuration.batch.global = *arguments.global_batch;
   const InspectionTarget target = arguments.target.find_with_cluster(configuration);
+  if (!arguments.output.empty()) require_named_file(arguments.output);
   const std::vector<ComparedPlans> tried = search_all(arguments, configuration, target, context);
   const ComparedPlans& best = best_of(tried);
   const PlanSpace& space = *best.space;

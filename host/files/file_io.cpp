@@ -34,6 +34,13 @@ bool is_of_system(const fs::path& path) {
   return (name.starts_with("/dev/") && !name.starts_with("/dev/shm/")) || name.starts_with("/proc/");
 }
 
+/// True for a path that replace_file() writes. /dev/stdout may be a file that other programs write to as well.
+bool is_replaceable(const fs::path& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  return !is_of_system(path) && (!fs::exists(status) || fs::is_regular_file(status));
+}
+
 /// Bytes of a configuration. The largest of configs/ has 2 KiB.
 constexpr std::size_t kLargestText = std::size_t{4} << 20U;
 
@@ -233,20 +240,26 @@ bool is_link_to_file(const fs::path& path) {
   return fs::is_symlink(fs::symlink_status(path, ignored)) && !fs::is_character_file(fs::status(path, ignored));
 }
 
-void write_named_file(const fs::path& path, std::string_view text) {
+void require_named_file(const fs::path& path) {
   std::error_code ignored;
   const fs::path folder = parent_of(path);
+  const auto refuse = [&](const std::string& found) {
+    throw ConfigurationError("'" + path.string() + "': " + found +
+                             "; accepted: a file in a folder that may be written");
+  };
   if (is_link_to_file(path)) {
     throw ConfigurationError("'" + path.string() + "' is a symbolic link; accepted: the name of the file itself");
   }
-  const fs::file_status status = fs::status(path, ignored);
-  if (fs::is_directory(status))
-    throw ConfigurationError("'" + path.string() + "' is a folder; accepted: a file's name");
-  if (!fs::is_directory(folder, ignored)) {
-    throw ConfigurationError("'" + path.string() + "': there is no folder '" + folder.string() + "'");
+  if (fs::is_directory(path, ignored)) refuse("found a folder");
+  if (!fs::is_directory(folder, ignored)) refuse("there is no folder '" + folder.string() + "'");
+  if (is_replaceable(path) && ::access(folder.c_str(), W_OK) != 0) {
+    refuse("the folder '" + folder.string() + "' cannot be written: " + std::generic_category().message(errno));
   }
-  // /dev/stdout may be a file that other programs write to as well.
-  if (!is_of_system(path) && (!fs::exists(status) || fs::is_regular_file(status))) return replace_file(path, text);
+}
+
+void write_named_file(const fs::path& path, std::string_view text) {
+  require_named_file(path);
+  if (is_replaceable(path)) return replace_file(path, text);
   std::ofstream stream(path, std::ios::binary | std::ios::app);
   stream << text << std::flush;
   if (!stream) fail(path, "cannot be written");

@@ -90,9 +90,12 @@ void replace_file(const std::filesystem::path& path, std::string_view text, cons
 /// which is memory for any user's files, they are.
 [[nodiscard]] bool is_link_to_file(const std::filesystem::path& path);
 
+/// Commands that take long call it before they begin, so that their result has a place. \throws ConfigurationError if
+/// `path` is a folder or a symbolic link, or is in a folder that is missing or cannot be written.
+void require_named_file(const std::filesystem::path& path);
+
 /// Writes `text` to a path that a user named. A file is replaced atomically. Anything else, such as a pipe or a device,
-/// is written to. \throws ConfigurationError if `path` is a folder or a symbolic link, or is in a folder that is
-/// missing.
+/// is written to. \throws ConfigurationError as require_named_file() does.
 void write_named_file(const std::filesystem::path& path, std::string_view text);
 
 /// The text of a small file. Empty if it is missing, is no regular file, or has more than `most` bytes.

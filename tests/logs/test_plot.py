@@ -165,7 +165,7 @@ class PlotTest(unittest.TestCase):
         self.assertEqual(os.read(reader, 1 << 16).decode(), target.read_text())
         self.assertTrue(stat.S_ISFIFO(pipe.stat().st_mode))
         self.assertEqual(self.strata.run("plot", log, "--output", "/dev/full").returncode, 1)
-        for place, message in ((self.folder, "is a folder"), (self.folder / "no" / "x.svg", "there is no folder")):
+        for place, message in ((self.folder, "found a folder"), (self.folder / "no" / "x.svg", "there is no folder")):
             result = self.strata.run("plot", log, "--output", place)
             self.assertEqual(result.returncode, 2)
             self.assertIn(message, result.stderr)

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "build_paths.hpp"
@@ -92,6 +94,19 @@ TEST_F(PlansOfCores, HaveAsManyRanksAsADemandNeeds) {
   const CommandResult found = plan_on(1e-5, 1e-3, {"--fix", "tensor=2"});
   ASSERT_EQ(found.exit_code, 0) << found.messages;
   EXPECT_THAT(found.out, HasSubstr("tensor 2"));
+}
+
+/// A search may take minutes, so the place of its result is checked before.
+TEST_F(PlansOfCores, HaveAPlaceBeforeTheyAreSearched) {
+  const std::string link = (folder_.path() / "link.toml").string();
+  std::filesystem::create_symlink("file.toml", link);
+  for (const auto& [output, message] :
+       {std::pair{std::string("/nowhere/plan.toml"), "there is no folder '/nowhere'; accepted: a file in a folder"},
+        std::pair{link, "is a symbolic link; accepted: the name of the file itself"}}) {
+    const CommandResult found = plan("two-core", {output, "--devices", "99"});
+    EXPECT_EQ(found.exit_code, 2);
+    EXPECT_THAT(found.messages, HasSubstr(message));
+  }
 }
 
 /// What threads gain is not known of a published machine.
