@@ -33,6 +33,9 @@ constexpr std::size_t kMostEvaluations = 3;
 /// Other boundaries of stages save less than this factor of a step.
 constexpr double kBalanceable = 1.1;
 
+/// A step that is shorter by less than this share is not worth more strategies or options.
+constexpr double kTie = 1e-3;
+
 class Search {
  public:
   Search(const PlanSpace& space, const PlanEvaluation& evaluate, const PlanSearchSettings& settings)
@@ -91,6 +94,7 @@ class Search {
     }
     balance(settled);
     std::ranges::sort(settled, is_better);
+    put_simple_first(settled);
     std::move(open.begin(), open.end(), std::back_inserter(settled));
     return settled;
   }
@@ -108,6 +112,28 @@ class Search {
     std::vector<EvaluatedPlan> balanced =
         in_parallel(first, [&](const PlanChoice& choice) { return evaluate_.balance(*plans.at(choice)); });
     std::move(balanced.begin(), balanced.end(), settled.begin());
+  }
+
+  /// Orders sorted plans whose steps take as long, but for kTie: those with fewer strategies come first, then those
+  /// with fewer options.
+  void put_simple_first(std::vector<EvaluatedPlan>& plans) const {
+    if (settings_.goal != PlanGoal::time) return;
+    for (auto begin = plans.begin(); begin != plans.end() && begin->works();) {
+      const double longest = (1 + kTie) * begin->prediction->seconds;
+      const auto end = std::find_if(begin, plans.end(), [&](const EvaluatedPlan& plan) {
+        return !plan.works() || plan.prediction->seconds > longest;
+      });
+      std::stable_sort(begin, end, [&](const auto& a, const auto& b) { return length(a.choice) < length(b.choice); });
+      begin = end;
+    }
+  }
+
+  /// How many strategies the choice has, and how many options.
+  [[nodiscard]] std::pair<std::size_t, std::size_t> length(const PlanChoice& choice) const {
+    const std::vector<PlanPart> parts = space_.chosen(choice);
+    std::size_t options = 0;
+    for (const PlanPart& part : parts) options += part.proposal.options.size();
+    return {parts.size(), options};
   }
 
   /// Estimates those of `choices` that are not known, but for those that their bounds exclude.
