@@ -34,13 +34,15 @@ std::int64_t checked(std::int64_t size) {
 /// Ranks that share a batch, from all that the file says.
 std::int64_t data_ranks(ImportedRun& run) {
   ForeignLayout& layout = run.layout;
-  for (const std::int64_t each : {layout.pipeline, layout.context, layout.tensor, layout.replicas, layout.expert,
-                                  layout.micro, layout.ranks.value_or(1), layout.accumulated.value_or(1)}) {
+  for (const std::int64_t each :
+       {layout.pipeline, layout.context, layout.tensor, layout.replicas, layout.expert, layout.partition, layout.micro,
+        layout.ranks.value_or(1), layout.accumulated.value_or(1)}) {
     checked(each);
   }
   // Products of two of them fit into an integer.
   const std::int64_t model = checked(layout.pipeline * layout.context) * layout.tensor;
-  const std::int64_t least = checked(checked(checked(model) * layout.replicas) * layout.expert);
+  const std::int64_t replicated = checked(checked(model) * layout.replicas);
+  const std::int64_t least = checked(checked(replicated * layout.expert) * layout.partition);
   if (!layout.ranks) {
     const std::int64_t step = layout.micro * layout.accumulated.value_or(1);
     const bool is_known = layout.global && layout.accumulated && *layout.global % step == 0;
@@ -80,6 +82,7 @@ void add_data_axis(ImportedRun& run, std::int64_t replicas) {
   options["stage"] = layout.zero_stage;
   options["size"] = replicas / layout.replicas;
   if (layout.replicas > 1) options["replicate"] = layout.replicas;
+  if (layout.partition > 1) options["hierarchical_partition"] = layout.partition;
   if (!others.empty()) options["also_over"] = others;
   add_strategy(run.configuration, "zero", std::move(options));
 }

@@ -34,6 +34,8 @@ struct ForeignLayout {
   OptionValues zero_options;
   /// Copies of what ZeRO shards.
   std::int64_t replicas = 1;
+  /// Ranks that share a second copy of the parameters (ZeRO++). They are a part of those that share the batch.
+  std::int64_t partition = 1;
   /// True if the ranks of a context axis share the storage too.
   bool shards_over_context = false;
   /// Options of strategies without an axis. Empty: the stack has none.

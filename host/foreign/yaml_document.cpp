@@ -16,6 +16,9 @@ constexpr int kDeepestYaml = 32;
 /// References to anchors can make a tree of any size out of a short text.
 constexpr int kMostNodes = 100000;
 
+/// The tag of text in quotes.
+constexpr const char* kQuoted = "!";
+
 template <class Number>
 std::optional<Number> number_in(const std::string& text) {
   return parse_number<Number>(std::string_view(text).substr(text.starts_with('+') ? 1 : 0));
@@ -27,16 +30,15 @@ class YamlConverter {
 
   DocumentNode convert(const YAML::Node& node, int depth) {
     DocumentNode result;
+    count(node, depth);
     result.place = place(node.Mark());
-    if (depth > kDeepestYaml || ++nodes_ > kMostNodes) throw error_at(result.place, "", "too many nested values");
     if (node.IsMap()) {
       convert_map(node, depth, result);
     } else if (node.IsSequence()) {
       convert_list(node, depth, result);
     } else {
       result.kind = DocumentNode::Kind::value;
-      // The tag of text in quotes is "!".
-      result.value = node.Tag() == "!" ? OptionValue(node.Scalar()) : scalar_value(node.Scalar());
+      result.value = node.Tag() == kQuoted ? OptionValue(node.Scalar()) : scalar_value(node.Scalar());
     }
     return result;
   }
@@ -47,18 +49,45 @@ class YamlConverter {
   }
 
  private:
+  void count(const YAML::Node& node, int depth) {
+    if (depth <= kDeepestYaml && ++nodes_ <= kMostNodes) return;
+    throw error_at(place(node.Mark()), "", "too many nested values");
+  }
+
   void convert_map(const YAML::Node& node, int depth, DocumentNode& result) {
     result.kind = DocumentNode::Kind::table;
+    std::vector<YAML::Node> merged;
     for (const auto& entry : node) {
       const Place at = place(entry.first.Mark());
       if (!entry.first.IsScalar()) throw error_at(at, "", "a key that is no word; accepted: words");
       const std::string key = entry.first.Scalar();
+      if (key == "<<" && entry.first.Tag() != kQuoted) {
+        merged.push_back(entry.second);
+        continue;
+      }
       if (result.find(key) != nullptr) throw error_at(at, key, "the key stands here twice");
       if (entry.second.IsNull()) continue;
       DocumentNode child = convert(entry.second, depth + 1);
       child.key = key;
       child.key_place = at;
       result.children.push_back(std::move(child));
+    }
+    for (const YAML::Node& each : merged) merge(each, depth, result);
+  }
+
+  /// Adds the keys of a table, or of a list of tables, that `result` lacks: `<<: *defaults`.
+  void merge(const YAML::Node& node, int depth, DocumentNode& result) {
+    if (node.IsSequence()) {
+      count(node, depth);
+      for (const YAML::Node& each : node) merge(each, depth + 1, result);
+      return;
+    }
+    DocumentNode table = convert(node, depth + 1);
+    if (table.kind != DocumentNode::Kind::table) {
+      throw error_at(table.place, "<<", "found " + describe(table) + "; accepted: a table or a list of tables");
+    }
+    for (DocumentNode& child : table.children) {
+      if (result.find(child.key) == nullptr) result.children.push_back(std::move(child));
     }
   }
 

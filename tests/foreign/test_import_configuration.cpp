@@ -115,6 +115,12 @@ TEST(ImportConfiguration, SaysFileLineAndKey) {
       {"base_model: someone/unknown\n", "bad.txt:1:13: base_model: found the string \"someone/unknown\""},
       {"base_model: gpt2\nadapter: [1, 2]\n", "bad.txt:2:10: adapter: found the list"},
       {"base_model: &a [*a]\n", "bad.txt:1"},
+      {"base_model: gpt2\n<<: *a\n", "bad.txt:2:5: not valid YAML or JSON: the referenced anchor is not defined"},
+      {"base_model: gpt2\n<<: &a [*a]\n", "bad.txt:2:5: too many nested values"},
+      {"base_model: gpt2\n<<: [{lora_r: 2}, 3]\n",
+       "bad.txt:2:19: <<: found the integer 3; accepted: a table or a list of tables"},
+      {"{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 3, \"zero_hpz_partition_size\": -8}}",
+       "bad.txt: sizes: found -8 for a degree of parallelism"},
       {"[training]\nsteps = 10\n[model]\nname = \"flux\"\n", "bad.txt:4:8: model.name: found the string \"flux\""},
       {"train --num-layers 2 --hidden-size $W",
        "bad.txt:1:22: hidden-size: found the string \"$W\"; accepted: an integer"},
@@ -129,6 +135,27 @@ TEST(ImportConfiguration, SaysFileLineAndKey) {
     EXPECT_THAT(result.messages, HasSubstr(each.message)) << each.text;
     EXPECT_EQ(result.out, "");
   }
+}
+
+/// `<<` merges tables: keys that stand beside it have priority, then those of the first table.
+TEST(ImportConfiguration, YamlTablesAreMerged) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "axolotl.yaml").string();
+  std::ofstream(file) << "base_model: gpt2\nadapter: lora\nsmall: &small {lora_r: 4, lora_alpha: 5}\n"
+                         "large: &large {lora_alpha: 7, lora_dropout: 0.25}\n<<: [*small, *large]\nlora_r: 3\n";
+  const CommandResult result = run_command({"import-config", file});
+  EXPECT_EQ(result.exit_code, 0) << result.messages;
+  for (const char* line : {"rank = 3\n", "alpha = 5.0\n", "dropout = 0.25\n"}) EXPECT_THAT(result.out, HasSubstr(line));
+}
+
+/// The least number of devices has a whole partition of ZeRO++.
+TEST(ImportConfiguration, PartitionsAreWhole) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "ds.json").string();
+  std::ofstream(file) << "{\"zero_optimization\": {\"stage\": 3, \"zero_hpz_partition_size\": 8}}";
+  const CommandResult result = run_command({"import-config", file});
+  EXPECT_EQ(result.exit_code, 0) << result.messages;
+  EXPECT_THAT(result.out, HasSubstr("hierarchical_partition = 8\nsize = 8\n"));
 }
 
 TEST(ImportConfiguration, TheFormatCanBeSaid) {
