@@ -38,6 +38,13 @@ std::int64_t Cluster::least_memory_bytes(int ranks) const {
   return least;
 }
 
+std::optional<std::int64_t> Cluster::host_memory_bytes(int rank, int ranks, std::int64_t planned) const {
+  const NodeGroup& group = group_of(rank);
+  if (group.device.host_bandwidth == 0) return memory_bytes(rank, ranks) - planned;
+  if (group.host_memory_bytes == 0) return std::nullopt;
+  return group.host_memory_bytes / std::min(ranks, group.devices);
+}
+
 int Cluster::shared_cores(int ranks) const {
   int cores = 0;
   for (int rank = 0; rank < ranks; rank += group_of(rank).devices) {

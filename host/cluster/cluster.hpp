@@ -158,6 +158,9 @@ struct Cluster {
   [[nodiscard]] std::int64_t memory_bytes(int rank, int ranks) const;
   /// The least of them.
   [[nodiscard]] std::int64_t least_memory_bytes(int ranks) const;
+  /// The rank's share of its node's host memory, beside `planned` bytes if device and host have one memory. Empty: the
+  /// cluster does not say it. \throws as group_of().
+  [[nodiscard]] std::optional<std::int64_t> host_memory_bytes(int rank, int ranks, std::int64_t planned) const;
   /// The cores of all nodes of a run. 0 if some of its ranks have a device of their own.
   [[nodiscard]] int shared_cores(int ranks) const;
 

@@ -40,6 +40,7 @@ void note_memory(StepPrediction& prediction, const Compiled& compiled) {
     const MemoryPlan& plan = compiled.plans[i];
     std::int64_t& of_stage = prediction.stage_bytes[static_cast<std::size_t>(compiled.classes[i].stage)];
     of_stage = std::max(of_stage, plan.arena_bytes);
+    prediction.offloaded_bytes = std::max(prediction.offloaded_bytes, plan.offload.host);
     if (plan.arena_bytes <= prediction.peak_bytes) continue;
     prediction.peak_bytes = plan.arena_bytes;
     prediction.bytes_at_peak = plan.bytes_at_peak;
@@ -126,6 +127,7 @@ StepPrediction extrapolate(const StepPrediction& less, const StepPrediction& mor
   prediction.model_flops_utilization = utilization(&StepPrediction::model_flops_utilization);
   prediction.hardware_flops_utilization = utilization(&StepPrediction::hardware_flops_utilization);
   prediction.peak_bytes = line(less.peak_bytes, more.peak_bytes);
+  prediction.offloaded_bytes = line(less.offloaded_bytes, more.offloaded_bytes);
   for (auto& [kind, bytes] : prediction.bytes_at_peak) {
     const auto found = less.bytes_at_peak.find(kind);
     bytes = line(found == less.bytes_at_peak.end() ? std::int64_t{0} : found->second, bytes);

@@ -37,6 +37,8 @@ struct StepPrediction {
   /// Planned memory of the fullest rank.
   std::int64_t peak_bytes = 0;
   std::map<BufferKind, std::int64_t> bytes_at_peak;
+  /// Planned host memory of the rank that offloads most.
+  std::int64_t offloaded_bytes = 0;
   /// Planned memory of the fullest rank of each stage.
   std::vector<std::int64_t> stage_bytes;
   /// Time in which ranks wait for other ranks, over the rest of the step.

@@ -81,19 +81,22 @@ std::string memory_fault(int rank, const std::string& needed, std::int64_t bytes
 std::optional<std::string> find_memory_fault(const Inspection& inspection, const Cluster& cluster) {
   const auto& planned = inspection.planned_peak_bytes;
   const auto& copies = inspection.planned_checkpoint_bytes;
+  const std::vector<OffloadBytes> offloaded = inspection.programs.planned_offload();
   const int ranks = static_cast<int>(planned.size());
   for (int rank = 0; rank < ranks; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
-    const NodeGroup& group = cluster.group_of(rank);
     const std::int64_t bytes = cluster.memory_bytes(rank, ranks);
-    const std::string device = "its " + group.device.name;
+    const std::string device = "its " + cluster.group_of(rank).device.name;
     if (planned[at] > bytes) return memory_fault(rank, std::to_string(planned[at]) + " bytes", bytes, device);
-    const bool is_host_memory = group.device.host_bandwidth == 0;
-    const std::int64_t host =
-        is_host_memory ? bytes - planned[at] : group.host_memory_bytes / std::min(ranks, group.devices);
-    if (copies[at] <= host || (!is_host_memory && group.host_memory_bytes == 0)) continue;
-    return memory_fault(rank, std::to_string(copies[at]) + " bytes for the copy of a checkpoint", host,
-                        "its share of host memory") +
+    const std::optional<std::int64_t> host = cluster.host_memory_bytes(rank, ranks, planned[at]);
+    if (!host) continue;
+    const std::string share = "its share of host memory";
+    const std::int64_t left = *host - offloaded[at].host;
+    if (left < 0) {
+      return memory_fault(rank, std::to_string(offloaded[at].host) + " bytes for what it offloads", *host, share);
+    }
+    if (copies[at] <= left) continue;
+    return memory_fault(rank, std::to_string(copies[at]) + " bytes for the copy of a checkpoint", left, share) +
            "; run.checkpoint_mode = \"foreground\" needs no copy";
   }
   return std::nullopt;

@@ -78,6 +78,10 @@ INSTANTIATE_TEST_SUITE_P(
         Verdict{"cluster = { based_on = \"two-core\", device.two-core.memory_bytes = 16777216 }",
                 {"model.embed=256"},
                 "bytes, its two-core has 2097152; a smaller batch.micro"},
+        // What is offloaded needs host memory.
+        Verdict{"cluster = { based_on = \"dgx-h100\", group = [{ name = \"node\", host_memory_bytes = 1e7 }] }",
+                {"strategy=[{plugin=\"zero\", size=8, stage=3, offload_optimizer=\"host\"}]", "model.embed=512"},
+                "bytes for what it offloads, its share of host memory has 1250000; a smaller"},
         // The copy of a checkpoint needs host memory.
         Verdict{"cluster = { based_on = \"dgx-h100\", group = [{ name = \"node\", host_memory_bytes = 1e7 }] }",
                 {"run.checkpoint_mode=background", "run.checkpoint_every=10", "model.embed=512"},

@@ -202,6 +202,22 @@ TEST_F(PlanEstimates, PlansUseAsManyDevicesAsAsked) {
   }
 }
 
+/// States that do not fit into the host memory of a node are no way to save memory of devices.
+TEST_F(PlanEstimates, OfOffloadedStatesNeedHostMemory) {
+  cluster_.groups[0].device.host_bandwidth = 1e9;
+  for (const std::int64_t host_memory : {0, 1 << 16, 1 << 30}) {  // 0: unknown
+    cluster_.groups[0].host_memory_bytes = host_memory;
+    const PlanSpace plans(configuration_, registry_, cluster_, 256, {.fixed = {"zero.offload_optimizer=host"}});
+    PlanChoice choice = plans.structures().front();
+    choice.parts[PlanPurpose::replicas] = 0;
+    const EvaluatedPlan plan = host::PlanEvaluator(plans, registry_, cluster_).estimate(choice);
+    ASSERT_TRUE(plan.prediction) << plan.refusal;
+    const std::int64_t excess = host_memory == 1 << 16 ? plan.prediction->offloaded_bytes - host_memory / 4 : 0;
+    EXPECT_EQ(plan.excess_bytes, excess) << host_memory;
+    EXPECT_GT(plan.prediction->offloaded_bytes, 0);
+  }
+}
+
 /// A bound above what a simulation says makes the search drop the best plan.
 TEST_F(PlanEstimates, OfWorkThatNothingAvoidsAreNeverAboveTheWholeModel) {
   constexpr std::size_t kDrawn = 500;
