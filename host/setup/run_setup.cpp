@@ -147,7 +147,14 @@ DimSizes RunSetup::known_data_sizes() const {
 DimSizes RunSetup::data_sizes(std::optional<std::int64_t> vocab) const {
   if (!vocab) return open_data().sizes();
   DimSizes sizes = known_data_sizes();
-  for (const Dim& dim : indexed_dims(inputs)) sizes[dim] = *vocab;
+  const auto dims = indexed_dims(inputs);
+  // The number is that of tokens. A classifier's classes are fewer.
+  const auto fits = [&](const Dim& dim) {
+    const auto fixed = model_sizes.find(dim);
+    return fixed == model_sizes.end() || fixed->second >= *vocab;
+  };
+  const bool has_place = std::ranges::any_of(dims, fits);
+  for (const Dim& dim : dims) sizes[dim] = has_place && !fits(dim) ? model_sizes.at(dim) : *vocab;
   return sizes;
 }
 

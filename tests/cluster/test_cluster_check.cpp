@@ -78,6 +78,14 @@ INSTANTIATE_TEST_SUITE_P(
         Verdict{"cluster = { based_on = \"two-core\", device.two-core.memory_bytes = 16777216 }",
                 {"model.embed=256"},
                 "bytes, its two-core has 2097152; a smaller batch.micro"},
+        // 300 tokens, and the classes and segments of the model.
+        Verdict{"cluster.based_on = \"dgx-h100\"",
+                {"model={plugin=\"bert\", layers=2, heads=2, embed=64, context=32, classes=2, segments=1}",
+                 "data={plugin=\"sentences\", path=\"x\", labels=\"y\", first_token=1, last_token=2, document_end=0}"},
+                ""},
+        Verdict{"cluster.based_on = \"dgx-h100\"",
+                {"model.vocab=200"},
+                "found 'vocab' = 200 from model 'gpt2'; accepted: at least 300"},
         // What is offloaded needs host memory.
         Verdict{"cluster = { based_on = \"dgx-h100\", group = [{ name = \"node\", host_memory_bytes = 1e7 }] }",
                 {"strategy=[{plugin=\"zero\", size=8, stage=3, offload_optimizer=\"host\"}]", "model.embed=512"},
