@@ -282,6 +282,11 @@ std::optional<json> plans_in(const std::string& source) {
 }
 
 int report(const ReportArguments& arguments, CommandContext& context) {
+  std::error_code ignored;
+  if (fs::equivalent(arguments.source, arguments.output, ignored)) {
+    throw ConfigurationError("OUT: found '" + arguments.output +
+                             "', which is the file to read; accepted: another file");
+  }
   const auto plans = plans_in(arguments.source);
   const std::string page = plans ? report_plans(arguments, *plans, context) : report_run(arguments, context);
   write_named_file(arguments.output, page);
