@@ -34,7 +34,7 @@ constexpr std::size_t kMostEvaluations = 3;
 constexpr double kBalanceable = 1.1;
 
 /// A step that is shorter by less than this share is not worth more strategies or options.
-constexpr double kTie = 1e-3;
+constexpr double kTie = 1e-4;
 
 class Search {
  public:
