@@ -61,14 +61,14 @@ using Reports = std::map<std::string, double>;
 
 /// How much of a step is launched as graphs of the device.
 struct GraphUse {
-  /// Number of graphs in a step, of instructions in them, and of all instructions.
+  /// Number of graphs in a step, of instructions in them, and of all instructions. All are 0 if there are no graphs.
   std::size_t graphs = 0;
   std::size_t captured = 0;
   std::size_t instructions = 0;
   /// Why there are no graphs.
-  std::optional<std::string> refusal;
+  std::optional<std::string> refusal = {};
   /// Why graphs contain no communication, if the program has any.
-  std::optional<std::string> communication_outside;
+  std::optional<std::string> communication_outside = {};
 };
 
 /// Runs the program of one rank. The constructor prepares kernels and creates groups, which all ranks do together.

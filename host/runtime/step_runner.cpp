@@ -45,7 +45,7 @@ StepRunner::StepRunner(const RankContext& context, const PreparedProgram& prepar
   }
   conditions_ = step_conditions(program);
   for (const StepVariant& each : step_variants(program).variants) {
-    variants_[holding(conditions_, each.step)].instructions = count_instructions(each.step);
+    variants_.try_emplace(holding(conditions_, each.step));
   }
   if (!refusal_) plan_graphs();
 }
@@ -59,21 +59,6 @@ void StepRunner::for_each_scheduled(std::uint64_t step, const Visit& visit) cons
       if (at.runs(instruction) && instruction.when.holds(step)) visit(Scheduled{at, i, &instructions[i]});
     }
   }
-}
-
-std::size_t StepRunner::count_instructions(std::uint64_t step) const {
-  std::map<std::pair<int, bool>, std::size_t> of_runs;  // by task, and whether it is the last run
-  std::size_t count = 0;
-  for (const TaskInstance& at : context_.program.schedule) {
-    const auto [place, added] = of_runs.try_emplace({at.task, at.is_last}, 0);
-    if (added) {
-      for (const Instruction& each : context_.program.tasks.at(static_cast<std::size_t>(at.task)).instructions) {
-        if (at.runs(each) && each.when.holds(step)) ++place->second;
-      }
-    }
-    count += place->second;
-  }
-  return count;
 }
 
 void StepRunner::plan_graphs() {
@@ -141,10 +126,8 @@ void StepRunner::note(const Scheduled& scheduled, std::size_t count) const {
 
 std::optional<GraphUse> StepRunner::graph_use() const {
   if (variant_ == nullptr || (!refusal_ && variant_->steps < 2)) return std::nullopt;
-  GraphUse use;
-  use.instructions = variant_->instructions;
-  use.refusal = refusal_;
-  if (refusal_) return use;
+  if (refusal_) return GraphUse{.refusal = refusal_};
+  GraphUse use{.instructions = variant_->schedule.size()};
   for (const Segment& segment : variant_->segments) {
     if (!segment.graph) continue;
     ++use.graphs;

@@ -52,9 +52,7 @@ class StepRunner {
   };
 
   struct Variant {
-    /// Instructions of a step.
-    std::size_t instructions = 0;
-    /// All of them, in segments. Empty if there are no graphs.
+    /// All instructions of a step, in segments. Empty if there are no graphs.
     std::vector<Scheduled> schedule;
     std::vector<Segment> segments;
     int steps = 0;
@@ -63,7 +61,6 @@ class StepRunner {
   /// Calls `visit(scheduled)` for all instructions of a step, in order.
   template <class Visit>
   void for_each_scheduled(std::uint64_t step, const Visit& visit) const;
-  [[nodiscard]] std::size_t count_instructions(std::uint64_t step) const;
   /// Plans the graphs of all variants. Sets refusal_ if there are none.
   void plan_graphs();
 
