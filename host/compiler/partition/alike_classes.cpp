@@ -9,6 +9,7 @@
 
 #include "compiler/partition/messages.hpp"
 #include "compiler/placement/rule_filters.hpp"
+#include "compiler/placement/stored_parameters.hpp"
 
 namespace strata::host {
 namespace {
@@ -61,27 +62,15 @@ struct StageNode {
 
 struct StageParameter {
   TensorType type;
-  PlacedParameter placed;
-  std::optional<DType> gradient_type;
-  ParameterRole role = ParameterRole::trained;
-  double sign_step = 0;
+  /// Without the stages that hold the parameter.
+  BucketKind kind;
   bool decay = true;
-  bool has_gradient = false;
-  bool has_own_bucket = false;
-  int group = 0;
   std::int64_t norm_group = -1;
   /// Number of the block that reads it first. Of a parameter of several stages, its node instead.
   int block = 0;
   int shared = -1;
 
-  bool operator==(const StageParameter& other) const {
-    const auto parts = [](const StageParameter& each) {
-      return std::tie(each.type, each.placed.storage, each.placed.fragments, each.placed.has_own_bucket,
-                      each.gradient_type, each.role, each.sign_step, each.decay, each.has_gradient, each.has_own_bucket,
-                      each.group, each.norm_group, each.block, each.shared);
-    };
-    return parts(*this) == parts(other);
-  }
+  bool operator==(const StageParameter&) const = default;
 };
 
 /// All that must be equal on stages whose programs are alike, and where the stage has it.
@@ -150,21 +139,12 @@ class StageShapes {
   void add_parameter(std::size_t index) {
     const Parameter& parameter = model_.graph.parameters[index];
     const std::vector<GraphIndex::Use>& uses = model_.index.uses_of(parameter.value);
-    StageParameter shape{.type = model_.graph.type(parameter.value),
-                         .placed = model_.parameters[index],
-                         .gradient_type = parameter.gradient_type,
-                         .role = parameter.role,
-                         .sign_step = parameter.sign_step,
-                         .decay = parameter.decay,
-                         .has_gradient = model_.index.with_gradient.contains(parameter.name)};
-    if (model_.is_training()) {
-      shape.group = model_.groups.updates[index].group;
-      shape.has_own_bucket = model_.groups.updates[index].has_own_bucket;
-      const auto norm_group = model_.norm_groups.of_parameter.find(parameter.name);
-      if (norm_group != model_.norm_groups.of_parameter.end()) shape.norm_group = norm_group->second;
-    }
+    StageParameter shape{
+        .type = model_.graph.type(parameter.value), .kind = bucket_kind(model_, index), .decay = parameter.decay};
+    const auto norm_group = model_.norm_groups.of_parameter.find(parameter.name);
+    if (norm_group != model_.norm_groups.of_parameter.end()) shape.norm_group = norm_group->second;
     if (!uses.empty()) shape.block = block_number_[static_cast<std::size_t>(uses.front().node->block)];
-    const std::set<int> stages = model_.homes(parameter);
+    const std::vector<int> stages = std::exchange(shape.kind.stages, {});
     if (stages.size() > 1) shape.shared = parameter.value.node;
     for (const int stage : stages) {
       parameter_place_[{stage, parameter.name}] = static_cast<int>(at(stage).parameters.size());

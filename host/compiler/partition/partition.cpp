@@ -7,6 +7,7 @@
 #include "compiler/partition/gradient_sinks.hpp"
 #include "compiler/partition/node_lowering.hpp"
 #include "compiler/partition/values.hpp"
+#include "compiler/placement/bucket.hpp"
 #include "compiler/placement/rule_filters.hpp"
 #include "compiler/program/program_builder.hpp"
 #include "strata/compiler_ops.hpp"
@@ -28,7 +29,7 @@ class Partitioner {
   PartitionResult run() {
     for (std::size_t i = 0; i < parameters_.homes.size(); ++i) {
       const auto& [parameter, buffer, layout] = parameters_.homes[i];
-      for (const auto& axes : layout) found_.used_axes.insert(axes.begin(), axes.end());
+      found_.used_axes.merge(axes_of(layout));
       values_.add_parameter(*parameter, i, buffer, layout);
     }
     for (const Task::Kind kind : {Task::Kind::forward, Task::Kind::backward, Task::Kind::weight}) {
@@ -267,9 +268,7 @@ class Partitioner {
     if (home.layout != canonical) {
       // The conversion completes the axes that shard the parameter. The gradient stays partial over the others.
       AxisSet keep = home.partial;
-      for (const auto& axes : canonical) {
-        for (const Axis& axis : axes) keep.erase(axis);
-      }
+      for (const Axis& axis : axes_of(canonical)) keep.erase(axis);
       home.buffer = values_.convert(value, home, canonical, keep, home.task);
       home.partial = keep;
     }

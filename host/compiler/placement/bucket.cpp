@@ -100,6 +100,12 @@ void put_buffer(ProgramBuilder& builder, BufferId buffer, const Bucket& bucket, 
   if (place == MemoryPlace::file) builder.program().offload_directory = bucket.storage.directory;
 }
 
+AxisSet axes_of(const Layout& layout) {
+  AxisSet axes;
+  for (const std::vector<Axis>& of_dim : layout) axes.insert(of_dim.begin(), of_dim.end());
+  return axes;
+}
+
 std::vector<Axis> in_mesh_order(const Mesh& mesh, const AxisSet& axes) {
   std::vector<Axis> ordered;
   for (const MeshAxis& axis : mesh.axes()) {

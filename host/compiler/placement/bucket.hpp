@@ -127,6 +127,9 @@ class BucketMaker {
 /// Moves a buffer of the bucket to another memory place.
 void put_buffer(ProgramBuilder& builder, BufferId buffer, const Bucket& bucket, MemoryPlace place);
 
+/// The axes that shard a tensor of this layout.
+[[nodiscard]] AxisSet axes_of(const Layout& layout);
+
 /// The axes of a set in mesh order.
 [[nodiscard]] std::vector<Axis> in_mesh_order(const Mesh& mesh, const AxisSet& axes);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compiler/optimizer_groups.hpp"
+#include "compiler/placement/bucket.hpp"
 
 namespace strata::host {
 namespace {
@@ -59,12 +60,6 @@ class StorageResolver {
     }
     if (storage != ParameterStorage{}) resolved_.decided_by.insert(claim->claimant->name);
     return storage;
-  }
-
-  static AxisSet axes_of(const Layout& layout) {
-    AxisSet all;
-    for (const auto& axes : layout) all.insert(axes.begin(), axes.end());
-    return all;
   }
 
   /// A frozen parameter has no gradient and no states to shard.

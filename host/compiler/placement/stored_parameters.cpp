@@ -31,14 +31,6 @@ void store(const PlacedModel& model, const Parameter& parameter, StoredParameter
   builder.program().parameters.push_back(std::move(made));
 }
 
-AxisSet shard_axes(const StoredParameter& parameter) {
-  AxisSet axes;
-  for (const ShardedDim& dim : parameter.dims) {
-    for (const AxisShard& shard : dim.axes) axes.insert(shard.axis);
-  }
-  return axes;
-}
-
 /// Appends `member` to the last bucket of its kind, or opens a new one.
 void deal(const BucketMember& member, BucketMaker& maker, std::vector<Bucket>& buckets, std::vector<int>& blocks) {
   Bucket fresh = maker.open(member);
@@ -82,6 +74,25 @@ Bucket shared_bucket(const Bucket& bucket, const std::vector<StoredParameter>& p
 
 }  // namespace
 
+BucketKind bucket_kind(const PlacedModel& model, std::size_t index) {
+  const Parameter& parameter = model.graph.parameters[index];
+  const TensorType& type = model.graph.type(parameter.value);
+  const PlacedParameter& placed = model.parameters[index];
+  const AssignedUpdate update = model.is_training() ? model.groups.updates[index] : AssignedUpdate{};
+  const std::set<int> stages = model.homes(parameter);
+  return {.storage = placed.storage,
+          .shard_axes = axes_of(model.rules.canonical(type.dims, parameter.name)),
+          .stages = {stages.begin(), stages.end()},
+          .role = parameter.role,
+          .sign_step = parameter.sign_step,
+          .group = update.group,
+          .has_own_bucket = placed.has_own_bucket || update.has_own_bucket,
+          .fragments = placed.fragments,
+          .has_gradient = model.index.with_gradient.contains(parameter.name),
+          .type = type.dtype,
+          .gradient_type = gradient_type(parameter, type.dtype)};
+}
+
 StoredParameters store_parameters(const PlacedModel& model, int stage, ProgramBuilder& builder) {
   const Graph& graph = model.graph;
   StoredParameters stored;
@@ -90,23 +101,10 @@ StoredParameters store_parameters(const PlacedModel& model, int stage, ProgramBu
     const std::vector<GraphIndex::Use>& uses = model.index.uses_of(parameter.value);
     const std::set<int> stages = model.homes(parameter);
     if (!stages.contains(stage)) continue;
-    const PlacedParameter& placed = model.parameters[i];
-    const AssignedUpdate update = model.is_training() ? model.groups.updates[i] : AssignedUpdate{};
     store(model, parameter, stored, builder);
-    const DType type = graph.type(parameter.value).dtype;
     stored.members.push_back({.index = builder.program().parameters.size() - 1,
                               .block = uses.empty() ? -1 : uses.front().node->block,
-                              .kind = {.storage = placed.storage,
-                                       .shard_axes = shard_axes(builder.program().parameters.back()),
-                                       .stages = {stages.begin(), stages.end()},
-                                       .role = parameter.role,
-                                       .sign_step = parameter.sign_step,
-                                       .group = update.group,
-                                       .has_own_bucket = placed.has_own_bucket || update.has_own_bucket,
-                                       .fragments = placed.fragments,
-                                       .has_gradient = model.index.with_gradient.contains(parameter.name),
-                                       .type = type,
-                                       .gradient_type = gradient_type(parameter, type)}});
+                              .kind = bucket_kind(model, i)});
   }
   stored.dealt = make_dealt(stored.members, BucketMaker(builder, model.stack.buckets.bytes));
   return stored;

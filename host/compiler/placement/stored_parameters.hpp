@@ -28,6 +28,9 @@ struct StoredParameters {
   std::vector<Bucket> averaged = {};
 };
 
+/// The kind of the bucket that a parameter may be in. `index`: its position in Graph::parameters.
+[[nodiscard]] BucketKind bucket_kind(const PlacedModel& model, std::size_t index);
+
 /// Adds a persistent buffer and a StoredParameter for every parameter that the stage reads, and makes the sharded
 /// buckets. A parameter that no stage reads belongs to the first stage, because the model and its checkpoints contain
 /// it.
