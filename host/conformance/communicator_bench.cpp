@@ -11,6 +11,7 @@
 #include "runtime/element.hpp"
 #include "setup/launched_process.hpp"
 #include "strata/error.hpp"
+#include "verify/graph_evaluator.hpp"
 
 namespace strata::host {
 
@@ -101,11 +102,8 @@ void DeviceNumbers::set(const std::vector<double>& values) {
 }
 
 std::vector<double> DeviceNumbers::get() const {
-  std::vector<std::byte> host(static_cast<std::size_t>(bytes()));
-  if (elements_ > 0) device_.copy_to_host(StreamKind::compute, host.data(), data(), bytes());
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < elements_; ++i) values.push_back(load_element(dtype_, host.data(), i));
-  return values;
+  if (elements_ == 0) return {};
+  return download(device_, data(), dtype_, elements_);
 }
 
 Noticeboard::Noticeboard(std::filesystem::path folder, int process, int count)

@@ -15,11 +15,7 @@ std::vector<double> read_numbers(Executor& executor, BufferId id, std::int64_t f
   const Buffer& buffer = executor.program().buffer(id);
   std::vector<std::byte> memory(static_cast<std::size_t>(count) * size_of(buffer.dtype));
   executor.read({id, first, count}, memory.data());
-  std::vector<double> numbers(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    numbers[static_cast<std::size_t>(i)] = load_element(buffer.dtype, memory.data(), i);
-  }
-  return numbers;
+  return load_elements(buffer.dtype, memory);
 }
 
 /// Gives a step the tokens of all texts and their positions, and the source that they answer.
@@ -140,14 +136,10 @@ class SourceStep {
     for (const auto& [name, id] : step_.executor.program().reports) {
       const Buffer& from = step_.executor.program().buffer(id);
       const BufferId constant = parameter_named(next.program(), name).value;
-      const DType type = next.program().buffer(constant).dtype;
       const std::int64_t count = element_count(from.shape);
-      const std::vector<double> values = read_numbers(step_.executor, id, 0, count);
-      std::vector<std::byte> memory(static_cast<std::size_t>(count) * size_of(type));
-      for (std::int64_t i = 0; i < count; ++i) {
-        store_element(type, memory.data(), i, values[static_cast<std::size_t>(i)]);
-      }
-      next.write({constant, place * count, count}, memory.data());
+      const std::vector<std::byte> values =
+          store_elements(next.program().buffer(constant).dtype, read_numbers(step_.executor, id, 0, count));
+      next.write({constant, place * count, count}, values.data());
     }
   }
 

@@ -31,4 +31,20 @@ void store_element(DType dtype, void* array, std::int64_t index, double value) {
   std::memcpy(static_cast<std::byte*>(array) + static_cast<std::size_t>(index) * size, element.bytes.data(), size);
 }
 
+std::vector<double> load_elements(DType dtype, std::span<const std::byte> array) {
+  std::vector<double> values(array.size() / size_of(dtype));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = load_element(dtype, array.data(), static_cast<std::int64_t>(i));
+  }
+  return values;
+}
+
+std::vector<std::byte> store_elements(DType dtype, std::span<const double> values) {
+  std::vector<std::byte> array(values.size() * size_of(dtype));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    store_element(dtype, array.data(), static_cast<std::int64_t>(i), values[i]);
+  }
+  return array;
+}
+
 }  // namespace strata::host

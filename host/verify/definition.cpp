@@ -18,20 +18,11 @@ std::vector<double> read_values(Executor& executor, BufferId id) {
   const Buffer& buffer = executor.program().buffer(id);
   std::vector<std::byte> bytes(static_cast<std::size_t>(buffer.bytes()));
   executor.read(id, bytes.data());
-  std::vector<double> values(static_cast<std::size_t>(buffer.elements()));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = load_element(buffer.dtype, bytes.data(), static_cast<std::int64_t>(i));
-  }
-  return values;
+  return load_elements(buffer.dtype, bytes);
 }
 
 void write_values(Executor& executor, BufferId id, const std::vector<double>& values) {
-  const Buffer& buffer = executor.program().buffer(id);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(buffer.bytes()));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    store_element(buffer.dtype, bytes.data(), static_cast<std::int64_t>(i), values[i]);
-  }
-  executor.write(id, bytes.data());
+  executor.write(id, store_elements(executor.program().buffer(id).dtype, values).data());
 }
 
 bool is_updated(const StoredParameter& parameter) { return parameter.gradient >= 0; }

@@ -61,20 +61,14 @@ class RuleContext final : public GradientContext {
 }  // namespace
 
 void upload(Device& device, void* memory, DType dtype, const std::vector<double>& values) {
-  std::vector<std::byte> bytes(values.size() * size_of(dtype));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    store_element(dtype, bytes.data(), static_cast<std::int64_t>(i), values[i]);
-  }
+  const std::vector<std::byte> bytes = store_elements(dtype, values);
   device.copy_from_host(StreamKind::compute, memory, bytes.data(), static_cast<std::int64_t>(bytes.size()));
 }
 
 std::vector<double> download(Device& device, const void* memory, DType dtype, std::int64_t elements) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(elements) * size_of(dtype));
   device.copy_to_host(StreamKind::compute, bytes.data(), memory, static_cast<std::int64_t>(bytes.size()));
-  std::vector<double> values;
-  values.reserve(static_cast<std::size_t>(elements));
-  for (std::int64_t i = 0; i < elements; ++i) values.push_back(load_element(dtype, bytes.data(), i));
-  return values;
+  return load_elements(dtype, bytes);
 }
 
 OpInstance whole_instance(const Graph& graph, const OpRegistry& registry, const Node& node, std::uint64_t seed) {

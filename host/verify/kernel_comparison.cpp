@@ -73,14 +73,6 @@ struct Arguments {
   std::vector<Bytes> results;
 };
 
-std::vector<double> numbers(const OperandDescription& what, const Bytes& bytes) {
-  std::vector<double> values;
-  const std::int64_t count = kernels::elements(what);
-  values.reserve(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) values.push_back(load_element(what.dtype, bytes.data(), i));
-  return values;
-}
-
 /// Changes every number by a random rounding, up or down. `key`: the stream of random signs.
 void perturb(const OperandDescription& what, Bytes& bytes, std::uint64_t key) {
   const double relative = rounding_of(what.dtype);
@@ -207,10 +199,10 @@ class ComparedKernel final : public Kernel {
   /// The difference divided by the tolerance. Infinite if only one of two elements is finite.
   [[nodiscard]] double error_of(const OperandDescription& what, const Bytes& found, const Bytes& expected,
                                 const Bytes& perturbed) const {
-    const std::vector<double> wanted = numbers(what, expected);
-    const Distance difference = distance(numbers(what, found), wanted);
+    const std::vector<double> wanted = load_elements(what.dtype, expected);
+    const Distance difference = distance(load_elements(what.dtype, found), wanted);
     if (difference.differs_in_kind) return std::numeric_limits<double>::infinity();
-    const Distance sensitivity = distance(numbers(what, perturbed), wanted);
+    const Distance sensitivity = distance(load_elements(what.dtype, perturbed), wanted);
     const double allowed = tolerance_of(computed_type(instance_, what)) * difference.norm +
                            kRoundings * rounding_of_sum(instance_, what) * sensitivity.value;
     if (difference.value == 0) return 0;

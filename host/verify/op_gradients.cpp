@@ -114,14 +114,10 @@ class GradientChecker {
       whole.push_back(IndexMap::whole(graph_.sizes.at(dim)));
     }
     const auto count = static_cast<std::size_t>(element_count(graph_.shape(value)));
-    Numbers numbers(count);
     if (node.is_input()) {
       std::vector<std::byte> bytes(count * size_of(type.dtype));
       inputs_.load({node.name, whole, type.dtype, bytes.data()}, 0);
-      for (std::size_t i = 0; i < count; ++i) {
-        numbers[i] = load_element(type.dtype, bytes.data(), static_cast<std::int64_t>(i));
-      }
-      return numbers;
+      return load_elements(type.dtype, bytes);
     }
     const Parameter& parameter = *graph_.find_parameter(node.name);
     StoredParameter stored;
@@ -132,9 +128,8 @@ class GradientChecker {
         initial_values(stored, Shard(dims, Mesh(std::vector<MeshAxis>{}), 0), DType::f64, seed_);
     const Numbers noise = random_numbers(seed_, "perturbation of " + node.name, static_cast<std::int64_t>(count));
     const double perturbation = parameter.role == ParameterRole::constant ? 0 : kPerturbation;
-    for (std::size_t i = 0; i < count; ++i) {
-      numbers[i] = load_element(DType::f64, start.data(), static_cast<std::int64_t>(i)) + perturbation * noise[i];
-    }
+    Numbers numbers = load_elements(DType::f64, start);
+    for (std::size_t i = 0; i < count; ++i) numbers[i] += perturbation * noise[i];
     return numbers;
   }
 

@@ -67,8 +67,7 @@ std::vector<std::vector<double>> initialized(const Program& program, const std::
     const Buffer& buffer = program.buffer(id);
     std::vector<std::byte> bytes(static_cast<std::size_t>(buffer.bytes()));
     executor.read(id, bytes.data());
-    std::vector<double>& values = found.emplace_back();
-    for (std::int64_t i = 0; i < buffer.elements(); ++i) values.push_back(load_element(buffer.dtype, bytes.data(), i));
+    found.push_back(load_elements(buffer.dtype, bytes));
   }
   return found;
 }
