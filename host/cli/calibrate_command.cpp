@@ -42,7 +42,7 @@ std::string default_plugin(const std::string& section) {
 template <class Factory>
 ResolvedPlugin<Factory> load_plugin(PluginRegistry& registry, const std::string& name) {
   ResolvedPlugin<Factory> plugin;
-  plugin.origin = {kKindOf<Factory>, -1, std::string(to_string(kKindOf<Factory>)) + " '" + name + "'"};
+  plugin.origin = origin_of(kKindOf<Factory>, name);
   plugin.factory = &registry.load<Factory>(name);
   plugin.options = default_options(declared_options(plugin.origin, *plugin.factory));
   return plugin;
@@ -62,9 +62,8 @@ OptimizerSettings default_optimizer(PluginRegistry& registry) {
 /// f32, and the types in which some strategy can make a model compute.
 std::vector<SamplePrecision> precisions(PluginRegistry& registry) {
   std::vector<SamplePrecision> all{{"f32"}};
-  for (const PluginFile& file : registry.files()) {
-    if (!file.refusal.empty() || file.description->kind != PluginKind::strategy) continue;
-    auto plugin = load_plugin<StrategyFactory>(registry, file.description->name);
+  for (const PluginDescription& each : registry.acceptable(PluginKind::strategy)) {
+    auto plugin = load_plugin<StrategyFactory>(registry, each.name);
     const OptionSpecification* type = plugin.factory->options().find(OptionRole::compute_type, OptionType::word);
     if (type == nullptr) continue;
     for (const std::string& choice : type->choices) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -45,13 +46,10 @@ std::vector<std::string> accepted_words(const OptionSpecification& option) {
   return option.choices;
 }
 
-/// Names of the acceptable plugins of a kind.
-std::vector<Candidate> plugin_names(const PluginRegistry& registry, PluginKind kind) {
+/// Names of the acceptable plugins, of one kind or of every kind.
+std::vector<Candidate> plugin_names(const PluginRegistry& registry, std::optional<PluginKind> kind = {}) {
   std::vector<Candidate> names;
-  for (const PluginFile& file : registry.files()) {
-    if (!file.refusal.empty() || file.description->kind != kind) continue;
-    names.push_back({file.description->name, file.description->description});
-  }
+  for (const PluginDescription& plugin : registry.acceptable(kind)) names.push_back({plugin.name, plugin.description});
   return names;
 }
 
@@ -267,14 +265,6 @@ std::vector<Candidate> listed_words(const CLI::Option& option) {
   return found;
 }
 
-std::vector<Candidate> all_plugins(const PluginRegistry& registry) {
-  std::vector<Candidate> found;
-  for (const PluginFile& file : registry.files()) {
-    if (file.refusal.empty()) found.push_back({file.description->name, file.description->description});
-  }
-  return found;
-}
-
 std::vector<Candidate> all_ops(PluginRegistry& registry) {
   std::vector<Candidate> found;
   const InstalledVocabulary vocabulary = installed_vocabulary(registry);
@@ -289,7 +279,7 @@ std::vector<Candidate> values_of(const CLI::Option& option, const std::string& w
   const std::string command = before.command->get_name();
   if (name == "--set") return KeyCompletion(configuration_of(before), context.plugins()).candidates(word);
   if (name == "--device") return plugin_names(context.plugins(), PluginKind::device);
-  if (name == "NAME" && command == "show") return all_plugins(context.plugins());
+  if (name == "NAME" && command == "show") return plugin_names(context.plugins());
   if (name == "NAME" && command == "ops") return all_ops(context.plugins());
   if (name == "TOPIC") {
     std::vector<Candidate> topics = commands_of(app);

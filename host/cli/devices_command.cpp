@@ -31,7 +31,7 @@ constexpr int kMostDevices = 1024;
 /// Asks the plugin for the device of the machine's first rank, its second and so on, until a device repeats.
 void find_devices(const std::string& plugin, const DeviceFactory& factory, const KernelRegistry& kernels,
                   std::vector<FoundDevice>& found) {
-  const PluginOrigin origin{PluginKind::device, -1, "device '" + plugin + "'"};
+  const PluginOrigin origin = origin_of(PluginKind::device, plugin);
   std::set<int> numbers;
   for (int rank = 0; rank < kMostDevices; ++rank) {
     const DeviceRequest request{.kernels = &kernels, .rank = rank, .ranks_on_host = 1, .index_on_host = rank};
@@ -49,13 +49,11 @@ void find_devices(const std::string& plugin, const DeviceFactory& factory, const
 std::vector<FoundDevice> find_devices(PluginRegistry& registry) {
   const InstalledVocabulary vocabulary = installed_vocabulary(registry);
   std::vector<FoundDevice> found;
-  for (const PluginFile& file : registry.files()) {
-    if (!file.refusal.empty() || file.description->kind != PluginKind::device) continue;
-    const std::string& plugin = file.description->name;
+  for (const PluginDescription& plugin : registry.acceptable(PluginKind::device)) {
     try {
-      find_devices(plugin, registry.load<DeviceFactory>(plugin), vocabulary.kernels, found);
+      find_devices(plugin.name, registry.load<DeviceFactory>(plugin.name), vocabulary.kernels, found);
     } catch (const Error& error) {
-      found.push_back({plugin, "", 0, error.what()});
+      found.push_back({plugin.name, "", 0, error.what()});
     }
   }
   return found;
@@ -76,9 +74,13 @@ void print_json(const std::vector<FoundDevice>& devices, std::ostream& out) {
   write_json(out, {{"devices", list}});
 }
 
-int list_devices(bool json, CommandContext& context) {
+struct DevicesArguments {
+  bool json = false;
+};
+
+int list_devices(const DevicesArguments& arguments, CommandContext& context) {
   const std::vector<FoundDevice> devices = find_devices(context.plugins());
-  if (json) {
+  if (arguments.json) {
     print_json(devices, context.out);
     return 0;
   }
@@ -96,11 +98,9 @@ int list_devices(bool json, CommandContext& context) {
 }  // namespace
 
 void add_devices_command(CLI::App& app, CommandContext& context) {
-  auto json = std::make_shared<bool>(false);
-  CLI::App* command =
-      add_command(app, context, "devices", "List the devices that the device plugins find on this machine",
-                  [json, &context] { return list_devices(*json, context); });
-  command->add_flag("--json", *json, "Print JSON");
+  const auto [command, arguments] = add_command<DevicesArguments>(
+      app, context, "devices", "List the devices that the device plugins find on this machine", list_devices);
+  command->add_flag("--json", arguments->json, "Print JSON");
 }
 
 }  // namespace strata::host

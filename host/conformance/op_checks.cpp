@@ -26,9 +26,9 @@ struct KnownVocabulary {
     const Options options = subject.options();
     Registration registration(ops, kernels, origin);
     call_plugin(subject.origin(), "provide", [&] { own.provide(registration, options); });
-    PluginRegistry& plugins = subject.plugins();
-    for (const PluginFile& file : plugins.files()) {
-      if (file.refusal.empty() && file.path != subject.file().path) add_neighbour(plugins, *file.description);
+    for (const PluginDescription& plugin : subject.plugins().acceptable()) {
+      const bool is_own = plugin.kind == subject.kind() && plugin.name == subject.name();
+      if (!is_own) add_neighbour(subject.plugins(), plugin);
     }
   }
 
@@ -70,11 +70,7 @@ std::unique_ptr<Device> make_device(PluginRegistry& plugins, const std::string& 
 std::string compared_device(Subject& subject) {
   const std::string& configured = subject.configuration().device.plugin;
   if (configured != kReferenceDevice || subject.kind() == PluginKind::device) return configured;
-  const auto& files = subject.plugins().files();
-  const bool has_cpu = std::ranges::any_of(files, [](const PluginFile& file) {
-    return file.refusal.empty() && file.description->kind == PluginKind::device && file.description->name == "cpu";
-  });
-  return has_cpu ? "cpu" : configured;
+  return subject.plugins().find(PluginKind::device, "cpu") != nullptr ? "cpu" : configured;
 }
 
 void require_right(const GradientCheck& check) {

@@ -121,7 +121,7 @@ std::string section_name(PluginKind kind) {
 Subject::Subject(ConformanceSettings settings)
     : settings_(std::move(settings)), plugins_(with_kit(settings_.places), settings_.file) {}
 
-PluginOrigin Subject::origin() const { return {kind(), -1, std::string(to_string(kind())) + " '" + name() + "'"}; }
+PluginOrigin Subject::origin() const { return origin_of(kind(), name()); }
 
 RunConfiguration Subject::parse(const std::string& small_run) const {
   const bool is_given = has_configuration();
@@ -264,9 +264,8 @@ std::vector<OptionVariants> variants_of(const OptionSchema& schema, const Option
 
 std::vector<PluginSection> installed_strategies(PluginRegistry& plugins, const std::string& except) {
   std::vector<PluginSection> sections;
-  for (const PluginFile& file : plugins.files()) {
-    if (!file.refusal.empty() || file.description->kind != PluginKind::strategy) continue;
-    PluginSection section{"strategy.0", file.description->name, {}};
+  for (const PluginDescription& plugin : plugins.acceptable(PluginKind::strategy)) {
+    PluginSection section{"strategy.0", plugin.name, {}};
     if (section.plugin == except) continue;
     try {
       const OptionSchema schema = plugins.load<StrategyFactory>(section.plugin).options();

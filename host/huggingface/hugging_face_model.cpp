@@ -15,8 +15,7 @@ namespace strata::host {
 namespace {
 
 HuggingFacePlugin plugin_of(const std::string& name, PluginRegistry& registry) {
-  HuggingFacePlugin plugin{
-      name, &registry.load<ModelFactory>(name), nullptr, {PluginKind::model, -1, "model '" + name + "'"}};
+  HuggingFacePlugin plugin{name, &registry.load<ModelFactory>(name), nullptr, origin_of(PluginKind::model, name)};
   plugin.format = call_plugin(plugin.origin, "huggingface", [&] { return plugin.factory->huggingface(); });
   return plugin;
 }
@@ -151,11 +150,10 @@ RecognisedModel recognise_model(const std::filesystem::path& folder, PluginRegis
   const HuggingFaceFields config = read_hugging_face_config(folder);
   const std::string path = (folder / kHuggingFaceConfig).string();
   std::vector<std::string> names;
-  for (const PluginFile& file : registry.files()) {
-    if (!file.refusal.empty() || file.description->kind != PluginKind::model) continue;
+  for (const PluginDescription& each : registry.acceptable(PluginKind::model)) {
     HuggingFacePlugin plugin;
     try {
-      plugin = plugin_of(file.description->name, registry);
+      plugin = plugin_of(each.name, registry);
     } catch (const ConfigurationError&) {
       // A broken plugin, of which `strata plugins list` tells, does not keep others from reading the folder.
       continue;

@@ -50,12 +50,10 @@ struct AdapterPlugin {
 
 /// \throws ConfigurationError if none is installed.
 AdapterPlugin find_adapter_plugin(PluginRegistry& registry) {
-  for (const PluginFile& file : registry.files()) {
-    if (!file.refusal.empty() || file.description->kind != PluginKind::strategy) continue;
-    const std::string& name = file.description->name;
+  for (const PluginDescription& plugin : registry.acceptable(PluginKind::strategy)) {
     try {
-      const auto* factory = dynamic_cast<const AdapterFactory*>(&registry.load<StrategyFactory>(name));
-      if (factory != nullptr) return {name, factory};
+      const auto* factory = dynamic_cast<const AdapterFactory*>(&registry.load<StrategyFactory>(plugin.name));
+      if (factory != nullptr) return {plugin.name, factory};
     } catch (const ConfigurationError&) {
       // A broken plugin, of which `strata plugins list` tells, does not keep others from reading the adapters.
     }

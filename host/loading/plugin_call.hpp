@@ -30,6 +30,11 @@ struct PluginOrigin {
   LastingText lasting = LastingText(label);
 };
 
+/// The origin of a plugin outside of a configuration: "device 'cpu'".
+[[nodiscard]] inline PluginOrigin origin_of(PluginKind kind, const std::string& name) {
+  return {kind, -1, std::string(to_string(kind)) + " '" + name + "'"};
+}
+
 /// A plugin refused a request or made a mistake. The error records the plugin, the hook and the option concerned.
 /// what() names the plugin.
 class PluginError : public ConfigurationError {

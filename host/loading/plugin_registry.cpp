@@ -76,6 +76,14 @@ void PluginRegistry::scan(const path& folder) {
   }
 }
 
+std::vector<PluginDescription> PluginRegistry::acceptable(std::optional<PluginKind> kind) const {
+  std::vector<PluginDescription> plugins;
+  for (const PluginFile& file : files_) {
+    if (file.refusal.empty() && (!kind || file.description->kind == *kind)) plugins.push_back(*file.description);
+  }
+  return plugins;
+}
+
 std::vector<std::string> PluginRegistry::warnings() const {
   std::vector<std::string> warnings;
   for (const PluginFile& file : files_) {
@@ -156,10 +164,9 @@ ConfigurationError PluginRegistry::not_found(PluginKind kind, const std::string&
   }
   std::vector<std::string> available;
   std::string other_kind;
-  for (const PluginFile& file : files_) {
-    if (!file.refusal.empty()) continue;
-    if (file.description->kind == kind) available.push_back(file.description->name);
-    if (file.description->name == name) other_kind = kind_name(file.description->kind);
+  for (const PluginDescription& plugin : acceptable()) {
+    if (plugin.kind == kind) available.push_back(plugin.name);
+    if (plugin.name == name) other_kind = kind_name(plugin.kind);
   }
   std::string message = kind_name(kind) + " plugin '" + name + "' not found";
   if (const std::string near = nearest(name, available); !near.empty()) message += "; did you mean '" + near + "'?";

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +55,8 @@ class PluginRegistry {
   /// All files found, including refused ones, in the order of the search and by name within a folder. If several
   /// acceptable files have the same kind and name, all but the first are refused.
   [[nodiscard]] const std::vector<PluginFile>& files() const { return files_; }
+  /// The descriptions of the files that are not refused, in the same order: of one kind, or of every kind.
+  [[nodiscard]] std::vector<PluginDescription> acceptable(std::optional<PluginKind> kind = {}) const;
   /// Permissions that are wider than necessary, of all files that are not refused. Each text names its file or folder.
   [[nodiscard]] std::vector<std::string> warnings() const;
 

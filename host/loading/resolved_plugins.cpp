@@ -157,12 +157,10 @@ Options default_options(const OptionSchema& schema) {
 InstalledVocabulary installed_vocabulary(PluginRegistry& registry) {
   InstalledVocabulary vocabulary;
   register_core(vocabulary.ops, vocabulary.kernels);
-  for (const PluginFile& file : registry.files()) {
-    if (!file.refusal.empty()) continue;
-    const auto& [kind, name] = std::pair(file.description->kind, file.description->name);
-    const PluginOrigin origin{kind, -1, std::string(to_string(kind)) + " '" + name + "'"};
+  for (const PluginDescription& plugin : registry.acceptable()) {
+    const PluginOrigin origin = origin_of(plugin.kind, plugin.name);
     try {
-      const PluginFactory& factory = registry.load(kind, name);
+      const PluginFactory& factory = registry.load(plugin.kind, plugin.name);
       call_plugin(origin, "provide", [&] {
         Registration registration(vocabulary.ops, vocabulary.kernels, origin.label);
         factory.provide(registration, default_options(factory.options()));

@@ -95,11 +95,10 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
   context_.devices_per_node = std::min(cluster.groups.front().devices, devices_);
   context_.global_batch = base_.batch.global;
   RunConfiguration given = base_;
-  for (const PluginFile& file : registry.files()) {
-    if (!file.refusal.empty() || file.description->kind != PluginKind::strategy) continue;
-    const std::string& name = file.description->name;
+  for (const PluginDescription& plugin : registry.acceptable(PluginKind::strategy)) {
+    const std::string& name = plugin.name;
     const auto& factory = registry.load<StrategyFactory>(name);
-    const PluginOrigin origin{PluginKind::strategy, -1, "strategy '" + name + "'"};
+    const PluginOrigin origin = origin_of(PluginKind::strategy, name);
     const PlanPurpose purpose = call_plugin(origin, "plan_purpose", [&] { return factory.plan_purpose(); });
     if (purpose == PlanPurpose::none) continue;
     proposers_.push_back({name, purpose, &factory, origin});
