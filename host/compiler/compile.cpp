@@ -112,15 +112,15 @@ StoredParameters store_parameters(const PlacedModel& model, std::size_t number, 
 
 /// Emits the step's end, and orders all tasks. \return the trained buckets.
 std::vector<TrainedBucket> end_step(const PlacedModel& model, const StoredParameters& parameters,
-                                    const PartitionResult& partitioned, const RankClass& rank_class,
+                                    const Accumulators& accumulators, const RankClass& rank_class,
                                     ProgramBuilder& builder) {
   std::vector<TrainedBucket> buckets;
   enter(model.request.times, "parameters");
   if (model.is_training()) {
-    buckets = train_buckets(model, parameters, partitioned, rank_class, builder);
-    emit_training_step_end(model, partitioned, buckets, rank_class, builder);
+    buckets = train_buckets(model, parameters, accumulators, rank_class, builder);
+    emit_training_step_end(model, accumulators, buckets, rank_class, builder);
   } else if (has_loss(model.graph)) {
-    emit_evaluation_end(model, partitioned, builder);
+    emit_evaluation_end(model, accumulators, builder);
   }
   emit_averages_as_values(builder, parameters.averaged, rank_class, model.request.average_period);
   const int micro_batches = model.batch.micro_batches;
@@ -222,7 +222,7 @@ ClassProgram build_program(const PlacedModel& model, std::size_t number, const C
   ProgramBuilder builder(model.stack.mesh, program_name(model.request));
   const StoredParameters parameters = store_parameters(model, number, training, builder);
   PartitionResult partitioned = partition(model, parameters, rank_class.stage, builder);
-  const std::vector<TrainedBucket> trained = end_step(model, parameters, partitioned, rank_class, builder);
+  const std::vector<TrainedBucket> trained = end_step(model, parameters, partitioned.accumulators, rank_class, builder);
   require_repetition(model, builder.program());
   enter(model.request.times, "passes");
   partitioned.found.effective.merge(run_passes(model, builder));

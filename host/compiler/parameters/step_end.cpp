@@ -20,10 +20,10 @@ namespace {
 /// all stages: loss, count, metrics, tied gradients by parameter, norm.
 class StepEnd {
  public:
-  StepEnd(const PlacedModel& model, const PartitionResult& partitioned, const std::vector<TrainedBucket>& buckets,
+  StepEnd(const PlacedModel& model, const Accumulators& accumulators, const std::vector<TrainedBucket>& buckets,
           const RankClass& rank_class, ProgramBuilder& builder)
       : model_(model),
-        partitioned_(partitioned),
+        accumulators_(accumulators),
         buckets_(buckets),
         rank_class_(rank_class),
         builder_(builder),
@@ -31,8 +31,8 @@ class StepEnd {
 
   /// Completes loss, count and metrics. \return the count.
   BufferId complete_scalars() {
-    complete_scalar("loss", partitioned_.loss);
-    const BufferId count = complete_scalar("count", partitioned_.count);
+    complete_scalar("loss", accumulators_.loss);
+    const BufferId count = complete_scalar("count", accumulators_.count);
     if (!model_.metrics.empty()) complete_metrics();
     return count;
   }
@@ -99,7 +99,7 @@ class StepEnd {
   }
 
   void complete_metrics() {
-    const BufferId total = complete(kMetricsReport, partitioned_.metrics, [&] {
+    const BufferId total = complete(kMetricsReport, accumulators_.metrics, [&] {
       return builder_.add_flat(kMetricsReport, BufferKind::activation, DType::f64, metric_elements(model_.metrics));
     });
     if (!unsynchronized_.empty()) all_reduce(total, unsynchronized_, "metrics of all replicas");
@@ -340,7 +340,7 @@ class StepEnd {
   }
 
   const PlacedModel& model_;
-  const PartitionResult& partitioned_;
+  const Accumulators& accumulators_;
   const std::vector<TrainedBucket>& buckets_;
   const RankClass& rank_class_;
   ProgramBuilder& builder_;
@@ -350,14 +350,14 @@ class StepEnd {
 
 }  // namespace
 
-void emit_training_step_end(const PlacedModel& model, const PartitionResult& partitioned,
+void emit_training_step_end(const PlacedModel& model, const Accumulators& accumulators,
                             const std::vector<TrainedBucket>& buckets, const RankClass& rank_class,
                             ProgramBuilder& builder) {
-  StepEnd(model, partitioned, buckets, rank_class, builder).end_training();
+  StepEnd(model, accumulators, buckets, rank_class, builder).end_training();
 }
 
-void emit_evaluation_end(const PlacedModel& model, const PartitionResult& partitioned, ProgramBuilder& builder) {
-  StepEnd(model, partitioned, {}, {}, builder).complete_scalars();
+void emit_evaluation_end(const PlacedModel& model, const Accumulators& accumulators, ProgramBuilder& builder) {
+  StepEnd(model, accumulators, {}, {}, builder).complete_scalars();
 }
 
 }  // namespace strata::host

@@ -38,11 +38,11 @@ inline constexpr double kNoLimit = 1e150;
 /// sums over all replicas, and the norm is the mean of theirs. Reports kGroupSquaresReport if it is asked for. If the
 /// caller updates the parameters (OptimizerSettings::is_update_outside), the step ends after 4 and reports
 /// "gradient_scale" too. \throws PluginError if an optimizer emits no proper update.
-void emit_training_step_end(const PlacedModel& model, const PartitionResult& partitioned,
+void emit_training_step_end(const PlacedModel& model, const Accumulators& accumulators,
                             const std::vector<TrainedBucket>& buckets, const RankClass& rank_class,
                             ProgramBuilder& builder);
 
 /// Emits prologue and epilogue of an evaluation pass, which completes loss and count.
-void emit_evaluation_end(const PlacedModel& model, const PartitionResult& partitioned, ProgramBuilder& builder);
+void emit_evaluation_end(const PlacedModel& model, const Accumulators& accumulators, ProgramBuilder& builder);
 
 }  // namespace strata::host

@@ -149,15 +149,15 @@ Completion plan_completion(ProgramBuilder& builder, const TrainedBucket& trained
 }  // namespace
 
 std::vector<TrainedBucket> train_buckets(const PlacedModel& model, const StoredParameters& parameters,
-                                         const PartitionResult& partitioned, const RankClass& rank_class,
+                                         const Accumulators& accumulators, const RankClass& rank_class,
                                          ProgramBuilder& builder) {
   const GradientBuckets& options = model.stack.buckets;
   std::vector<TrainedBucket> buckets;
   for (std::size_t i = 0; i < parameters.dealt.size(); ++i) {
-    if (!partitioned.dealt[i].empty()) buckets.push_back({parameters.dealt[i], partitioned.dealt[i]});
+    if (!accumulators.dealt[i].empty()) buckets.push_back({parameters.dealt[i], accumulators.dealt[i]});
   }
   BucketMaker maker(builder, options.bytes, static_cast<int>(parameters.dealt.size()));
-  WholeBuckets(builder, parameters, partitioned.gradients, maker).run(buckets);
+  WholeBuckets(builder, parameters, accumulators.gradients, maker).run(buckets);
   for (TrainedBucket& each : buckets) {
     if (rank_class.updates) each.states = add_states(model, builder, each.bucket);
     for (const std::size_t index : each.bucket.parameters) {

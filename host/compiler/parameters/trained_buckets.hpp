@@ -38,7 +38,7 @@ struct TrainedBucket {
 /// A bucket is completed by reduce-scatters of whole gradients to the ranks' pieces, and then all-reduces over the
 /// remaining partial axes. With ParameterStorage::single_writer, ranks send their gradients to the writer instead.
 [[nodiscard]] std::vector<TrainedBucket> train_buckets(const PlacedModel& model, const StoredParameters& parameters,
-                                                       const PartitionResult& partitioned, const RankClass& rank_class,
+                                                       const Accumulators& accumulators, const RankClass& rank_class,
                                                        ProgramBuilder& builder);
 
 /// The dims `names` of a parameter, sharded only if `sharded` names them too.

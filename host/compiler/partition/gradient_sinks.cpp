@@ -23,12 +23,8 @@ std::string name_of(const Sink& sink) {
 
 GradientSinks::GradientSinks(const Graph& graph, const LayoutRules& rules, ProgramBuilder& builder,
                              const std::vector<Bucket>& dealt, const std::vector<PlacedMetric>& metrics)
-    : graph_(graph),
-      rules_(rules),
-      builder_(builder),
-      dealt_(dealt),
-      placed_metrics_(metrics),
-      piece_gradients_(dealt.size()) {
+    : graph_(graph), rules_(rules), builder_(builder), dealt_(dealt), placed_metrics_(metrics) {
+  made_.dealt.resize(dealt.size());
   for (std::size_t i = 0; i < dealt.size(); ++i) {
     for (std::size_t k = 0; k < dealt[i].parameters.size(); ++k) {
       places_[builder.program().parameters[dealt[i].parameters[k]].name] = {i, dealt[i].offsets[k]};
@@ -93,7 +89,7 @@ BufferId GradientSinks::accumulator(const Sink& sink, const AxisSet& partial) {
 }
 
 void GradientSinks::place_metric(const std::string& name, BufferId buffer, const AxisSet& partial) {
-  const auto [flat, added] = flat_metrics_.try_emplace(partial, -1);
+  const auto [flat, added] = made_.metrics.try_emplace(partial, -1);
   if (added) {
     flat->second = builder_.add_flat("metrics" + partial_suffix(partial), BufferKind::gradient, DType::f64,
                                      metric_elements(placed_metrics_), true);
@@ -104,16 +100,16 @@ void GradientSinks::place_metric(const std::string& name, BufferId buffer, const
 
 /// Moves the parameter to the end, so that the order is that of the latest contributions, in which gradients complete.
 PartialAccumulators& GradientSinks::accumulators_of(const Sink& sink) {
-  if (sink.kind == Sink::Kind::loss) return loss_;
-  if (sink.kind == Sink::Kind::count) return count_;
+  if (sink.kind == Sink::Kind::loss) return made_.loss;
+  if (sink.kind == Sink::Kind::count) return made_.count;
   if (sink.kind == Sink::Kind::metric) return metrics_[sink.name];
-  const auto found = std::ranges::find_if(gradients_, [&](const auto& each) { return each.first == sink.name; });
-  if (found == gradients_.end()) {
-    gradients_.emplace_back(sink.name, PartialAccumulators{});
+  const auto found = std::ranges::find_if(made_.gradients, [&](const auto& each) { return each.first == sink.name; });
+  if (found == made_.gradients.end()) {
+    made_.gradients.emplace_back(sink.name, PartialAccumulators{});
   } else {
-    std::rotate(found, found + 1, gradients_.end());
+    std::rotate(found, found + 1, made_.gradients.end());
   }
-  return gradients_.back().second;
+  return made_.gradients.back().second;
 }
 
 void GradientSinks::reduce_task_gradients() {
@@ -131,13 +127,13 @@ void GradientSinks::reduce_task_gradients() {
 void GradientSinks::add_missing_gradients() {
   std::set<std::string> stored;
   for (const StoredParameter& parameter : builder_.program().parameters) stored.insert(parameter.name);
-  for (const auto& [name, accumulators] : gradients_) stored.erase(name);
+  for (const auto& [name, accumulators] : made_.gradients) stored.erase(name);
   for (const Sink& sink : graph_.sinks) {
     if (sink.kind != Sink::Kind::parameter_gradient || stored.erase(sink.name) == 0) continue;
     const Place* place = dealt_place(sink);
     if (place == nullptr) {
       accumulator(sink, {});
-    } else if (piece_gradients_[place->bucket].empty()) {
+    } else if (made_.dealt[place->bucket].empty()) {
       piece_accumulator(place->bucket, {});
     }
   }
@@ -213,12 +209,12 @@ void GradientSinks::fill_gaps(const Bucket& bucket, const TaskGradient& gradient
 
 BufferId GradientSinks::piece_accumulator(std::size_t index, const AxisSet& partial) {
   const Bucket& bucket = dealt_[index];
-  for (const auto& [known, buffer] : piece_gradients_[index]) {
+  for (const auto& [known, buffer] : made_.dealt[index]) {
     if (known == partial) return buffer;
   }
   const BufferId buffer = builder_.add_flat(bucket.name + ".gradient piece" + partial_suffix(partial),
                                             BufferKind::gradient, bucket.gradient_type, bucket.piece_elements(), true);
-  piece_gradients_[index].emplace_back(partial, buffer);
+  made_.dealt[index].emplace_back(partial, buffer);
   return buffer;
 }
 

@@ -38,13 +38,8 @@ class GradientSinks {
   /// sum over the stages of a tied parameter needs one of each. After reduce_task_gradients().
   void add_missing_gradients();
 
-  /// Gradients of this rank's piece, for every sharded bucket.
-  [[nodiscard]] const std::vector<PartialGradients>& dealt() const { return piece_gradients_; }
-  [[nodiscard]] const GradientAccumulators& gradients() const { return gradients_; }
-  [[nodiscard]] const PartialAccumulators& loss() const { return loss_; }
-  [[nodiscard]] const PartialAccumulators& count() const { return count_; }
-  /// Of all metrics together.
-  [[nodiscard]] const PartialAccumulators& metrics() const { return flat_metrics_; }
+  /// All accumulators. Called once, at the end.
+  [[nodiscard]] Accumulators take() { return std::move(made_); }
 
  private:
   struct Place {
@@ -80,14 +75,11 @@ class GradientSinks {
   ProgramBuilder& builder_;
   const std::vector<Bucket>& dealt_;
   const std::vector<PlacedMetric>& placed_metrics_;
-  std::vector<PartialGradients> piece_gradients_;
   std::map<std::string, Place> places_;
   std::map<TaskGradientKey, TaskGradient> task_gradients_;
-  GradientAccumulators gradients_;
-  PartialAccumulators loss_;
-  PartialAccumulators count_;
+  /// By metric, as parts of those of all metrics.
   std::map<std::string, PartialAccumulators> metrics_;
-  PartialAccumulators flat_metrics_;
+  Accumulators made_;
 };
 
 }  // namespace strata::host

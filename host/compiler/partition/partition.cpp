@@ -42,12 +42,7 @@ class Partitioner {
     sinks_.reduce_task_gradients();
     if (model_.is_training()) sinks_.add_missing_gradients();
     values_.order_receives();
-    return {.dealt = sinks_.dealt(),
-            .gradients = sinks_.gradients(),
-            .loss = sinks_.loss(),
-            .count = sinks_.count(),
-            .metrics = sinks_.metrics(),
-            .found = std::move(found_)};
+    return {sinks_.take(), std::move(found_)};
   }
 
  private:

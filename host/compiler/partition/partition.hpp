@@ -31,7 +31,7 @@ using PartialGradients = std::vector<std::pair<AxisSet, BufferId>>;
 }
 
 /// Gradients, loss, count and metrics before the end of the step completes them.
-struct PartitionResult {
+struct Accumulators {
   /// For every sharded bucket, in the order of StoredParameters::dealt: gradients of this rank's piece, reduced in
   /// every micro-batch. Empty for a bucket that is not trained.
   std::vector<PartialGradients> dealt;
@@ -39,7 +39,13 @@ struct PartitionResult {
   GradientAccumulators gradients;
   PartialAccumulators loss;
   PartialAccumulators count;
+  /// Of all metrics together.
   PartialAccumulators metrics;
+};
+
+/// What partitioning makes besides the tasks.
+struct PartitionResult {
+  Accumulators accumulators;
   Findings found;
 };
 
