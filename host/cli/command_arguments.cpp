@@ -2,7 +2,6 @@
 
 #include <limits>
 #include <sstream>
-#include <utility>
 
 #include "cluster/cluster_file.hpp"
 #include "strata/error.hpp"
@@ -24,13 +23,6 @@ std::string accepted_numbers(double low, double high) {
 }
 
 }  // namespace
-
-CLI::App* add_command(CLI::App& app, CommandContext& context, const std::string& name, const std::string& description,
-                      std::function<int()> run) {
-  CLI::App* command = app.add_subcommand(name, description);
-  command->callback([&context, run = std::move(run)] { context.action = run; });
-  return command;
-}
 
 CLI::Option* add_overrides(CLI::App& command, std::vector<std::string>& overrides, const std::string& description) {
   return command.add_option("--set", overrides, description)->type_name("KEY=VALUE")->allow_extra_args(false);

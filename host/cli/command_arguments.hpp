@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,10 +16,6 @@
 
 namespace strata::host {
 
-/// Adds a command. `run` is its action, which returns the exit code.
-CLI::App* add_command(CLI::App& app, CommandContext& context, const std::string& name, const std::string& description,
-                      std::function<int()> run);
-
 /// A command and its arguments, which live as long as it does.
 template <class Arguments>
 struct Command {
@@ -28,12 +23,15 @@ struct Command {
   Arguments* arguments;
 };
 
+/// Adds a command. `run` is its action, which returns the exit code.
 template <class Arguments>
 Command<Arguments> add_command(CLI::App& app, CommandContext& context, const std::string& name,
                                const std::string& description, int (*run)(const Arguments&, CommandContext&)) {
   auto arguments = std::make_shared<Arguments>();
-  const auto action = [arguments, run, &context] { return run(*arguments, context); };
-  return {add_command(app, context, name, description, action), arguments.get()};
+  CLI::App* command = app.add_subcommand(name, description);
+  command->callback(
+      [arguments, run, &context] { context.action = [arguments, run, &context] { return run(*arguments, context); }; });
+  return {command, arguments.get()};
 }
 
 /// `--set KEY=VALUE`, which takes one value each time.

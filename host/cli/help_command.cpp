@@ -13,6 +13,8 @@ namespace strata::host {
 namespace {
 
 struct HelpArguments {
+  /// The whole command line.
+  const CLI::App* app = nullptr;
   std::string topic;
   bool markdown = false;
   std::string manual;
@@ -32,7 +34,8 @@ int write_manual(const std::filesystem::path& folder, const std::string& date, c
   return 0;
 }
 
-int print_help(const HelpArguments& arguments, const CLI::App& app, CommandContext& context) {
+int print_help(const HelpArguments& arguments, CommandContext& context) {
+  const CLI::App& app = *arguments.app;
   if (!arguments.manual.empty()) return write_manual(arguments.manual, arguments.date, app);
   if (arguments.markdown && arguments.topic != "configuration") {
     throw ConfigurationError("--markdown: found the topic '" + arguments.topic + "'; accepted: configuration");
@@ -59,9 +62,9 @@ int print_help(const HelpArguments& arguments, const CLI::App& app, CommandConte
 }  // namespace
 
 void add_help_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<HelpArguments>();
-  CLI::App* command = add_command(app, context, "help", "Explain the keys of the configuration, or a command",
-                                  [arguments, &app, &context] { return print_help(*arguments, app, context); });
+  const auto [command, arguments] = add_command<HelpArguments>(
+      app, context, "help", "Explain the keys of the configuration, or a command", print_help);
+  arguments->app = &app;
   command->add_option("TOPIC", arguments->topic, "configuration, or a command");
   command->add_flag("--markdown", arguments->markdown, "Print the page docs/configuration.md");
   CLI::Option* manual = command->add_option("--manual", arguments->manual, "Write the manual pages into this folder");

@@ -46,7 +46,7 @@ ordered_json to_json(const OptionSpecification& option) {
   return entry;
 }
 
-int list_as_json(const PluginRegistry& registry, std::ostream& out) {
+void list_as_json(const PluginRegistry& registry, std::ostream& out) {
   ordered_json document = {
       {"places", ordered_json::array()}, {"plugins", ordered_json::array()}, {"refused", ordered_json::array()}};
   for (const auto& place : registry.places()) {
@@ -61,10 +61,9 @@ int list_as_json(const PluginRegistry& registry, std::ostream& out) {
   }
   document["warnings"] = plugin_warnings(registry);
   write_json(out, document);
-  return 0;
 }
 
-int list(const PluginRegistry& registry, std::ostream& out) {
+void list(const PluginRegistry& registry, std::ostream& out) {
   const auto line = [&](const std::string& kind, const std::string& name, const std::string& version,
                         const std::string& abi, const std::string& path) {
     out << std::left << std::setw(14) << kind << std::setw(20) << name << std::setw(10) << version << std::setw(6)
@@ -83,6 +82,14 @@ int list(const PluginRegistry& registry, std::ostream& out) {
   for (const std::string& warning : plugin_warnings(registry)) out << "warning: " << warning << '\n';
   for (const auto& place : registry.places()) {
     out << "searched: " << place.string() << (std::filesystem::is_directory(place) ? "" : " (no such folder)") << '\n';
+  }
+}
+
+int list_plugins(const PluginsArguments& arguments, CommandContext& context) {
+  if (arguments.json) {
+    list_as_json(context.plugins(), context.out);
+  } else {
+    list(context.plugins(), context.out);
   }
   return 0;
 }
@@ -106,9 +113,11 @@ std::vector<const PluginFile*> find(const PluginRegistry& registry, const std::s
   throw ConfigurationError("plugin '" + name + "' not found" + did_you_mean(name, known) + "; see strata plugins list");
 }
 
-int show(const std::string& name, bool json, PluginRegistry& registry, std::ostream& out) {
+int show_plugin(const PluginsArguments& arguments, CommandContext& context) {
+  PluginRegistry& registry = context.plugins();
+  std::ostream& out = context.out;
   ordered_json plugins = ordered_json::array();
-  for (const PluginFile* file : find(registry, name)) {
+  for (const PluginFile* file : find(registry, arguments.name)) {
     const PluginDescription& description = *file->description;
     const PluginFactory& factory = registry.load(description.kind, description.name);
     const PluginOrigin origin{description.kind, -1, file->path.string()};
@@ -117,7 +126,7 @@ int show(const std::string& name, bool json, PluginRegistry& registry, std::ostr
     entry["options"] = ordered_json::array();
     for (const OptionSpecification& option : schema.options()) entry["options"].push_back(to_json(option));
     plugins.push_back(entry);
-    if (json) continue;
+    if (arguments.json) continue;
     out << to_string(description.kind) << ' ' << description.name << ' ' << description.version << '\n';
     out << "  " << description.description << '\n';
     out << "  licence " << description.licence << ", ABI " << abi_text(description) << ", " << description.flavour
@@ -125,7 +134,7 @@ int show(const std::string& name, bool json, PluginRegistry& registry, std::ostr
     out << "  " << file->path.string() << "\n\n";
     out << (schema.options().empty() ? "It has no options.\n" : "Options:\n" + options_text(schema));
   }
-  if (json) write_json(out, {{"plugins", plugins}});
+  if (arguments.json) write_json(out, {{"plugins", plugins}});
   return 0;
 }
 
@@ -182,17 +191,13 @@ void add_plugins_command(CLI::App& app, CommandContext& context) {
   CLI::App* command =
       app.add_subcommand("plugins", "List plugins, show one with its options, list ops, begin a plugin or check one");
   command->require_subcommand(1);
-  auto arguments = std::make_shared<PluginsArguments>();
-  CLI::App* list_command = add_command(
-      *command, context, "list", "List the plugin files found, and why files are refused", [arguments, &context] {
-        return arguments->json ? list_as_json(context.plugins(), context.out) : list(context.plugins(), context.out);
-      });
-  list_command->add_flag("--json", arguments->json, "Print JSON");
-  CLI::App* show_command = add_command(
-      *command, context, "show", "Show a plugin's options with types, ranges and defaults",
-      [arguments, &context] { return show(arguments->name, arguments->json, context.plugins(), context.out); });
-  show_command->add_option("NAME", arguments->name, "The plugin's name")->required();
-  show_command->add_flag("--json", arguments->json, "Print JSON");
+  const auto [list_command, list_arguments] = add_command<PluginsArguments>(
+      *command, context, "list", "List the plugin files found, and why files are refused", list_plugins);
+  list_command->add_flag("--json", list_arguments->json, "Print JSON");
+  const auto [show_command, show_arguments] = add_command<PluginsArguments>(
+      *command, context, "show", "Show a plugin's options with types, ranges and defaults", show_plugin);
+  show_command->add_option("NAME", show_arguments->name, "The plugin's name")->required();
+  show_command->add_flag("--json", show_arguments->json, "Print JSON");
   add_plugins_ops_command(*command, context);
   add_plugins_new_command(*command, context);
   add_plugins_check_command(*command, context);

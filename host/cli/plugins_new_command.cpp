@@ -151,26 +151,24 @@ void require_free_name(const PluginRegistry& registry, PluginKind kind, const st
                            "' already: " + file->path.string() + "; accepted: another name");
 }
 
-int write_project(const NewPluginArguments& arguments, const PluginRegistry& registry, std::ostream& out) {
+int write_project(const NewPluginArguments& arguments, CommandContext& context) {
   const PluginProject project{.kind = kind_called(arguments.kind),
                               .name = arguments.name,
                               .folder = arguments.folder.empty() ? arguments.name : arguments.folder};
-  require_free_name(registry, project.kind, project.name);
+  require_free_name(context.plugins(), project.kind, project.name);
   for (const auto& file : write_plugin_project(project, template_folder())) {
-    out << (project.folder / file).lexically_normal().string() << '\n';
+    context.out << (project.folder / file).lexically_normal().string() << '\n';
   }
-  out << "\nBuild and test it:\n  cd " << project.folder.string()
-      << "\n  cmake -S . -B build\n  cmake --build build\n  ctest --test-dir build\n";
+  context.out << "\nBuild and test it:\n  cd " << project.folder.string()
+              << "\n  cmake -S . -B build\n  cmake --build build\n  ctest --test-dir build\n";
   return 0;
 }
 
 }  // namespace
 
 void add_plugins_new_command(CLI::App& plugins, CommandContext& context) {
-  auto arguments = std::make_shared<NewPluginArguments>();
-  CLI::App* command =
-      add_command(plugins, context, "new", "Write the project of a new plugin, which builds, tests and packages it",
-                  [arguments, &context] { return write_project(*arguments, context.plugins(), context.out); });
+  const auto [command, arguments] = add_command<NewPluginArguments>(
+      plugins, context, "new", "Write the project of a new plugin, which builds, tests and packages it", write_project);
   command->add_option("KIND", arguments->kind, "strategy, model, optimizer, dataset, library, communicator or device")
       ->required();
   command->add_option("NAME", arguments->name, "The plugin's name")->required();

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <iomanip>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -99,14 +98,21 @@ void show(const InstalledVocabulary& vocabulary, const std::string& name, std::o
   }
 }
 
+struct OpsArguments {
+  std::string name;
+  bool json = false;
+};
+
 /// Lists all ops of Strata and of the installed plugins, or shows one with its properties and kernels.
-int show_ops(const std::string& name, bool json, PluginRegistry& registry, std::ostream& out) {
-  const InstalledVocabulary vocabulary = installed_vocabulary(registry);
+int show_ops(const OpsArguments& arguments, CommandContext& context) {
+  const InstalledVocabulary vocabulary = installed_vocabulary(context.plugins());
+  const std::string& name = arguments.name;
+  std::ostream& out = context.out;
   const std::vector<std::string> known = vocabulary.ops.names();
   if (!name.empty() && !vocabulary.ops.has(name)) {
     throw ConfigurationError("there is no op '" + name + "'" + did_you_mean(name, known) + "; see strata plugins ops");
   }
-  if (json) {
+  if (arguments.json) {
     ordered_json document = {{"ops", ordered_json::array()}, {"refused", vocabulary.refusals}};
     for (const std::string& each : name.empty() ? known : std::vector{name}) {
       document["ops"].push_back(to_json(vocabulary, each));
@@ -126,14 +132,8 @@ int show_ops(const std::string& name, bool json, PluginRegistry& registry, std::
 }  // namespace
 
 void add_plugins_ops_command(CLI::App& plugins, CommandContext& context) {
-  struct Arguments {
-    std::string name;
-    bool json = false;
-  };
-  auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = add_command(
-      plugins, context, "ops", "List all ops, or show one with its kernels",
-      [arguments, &context] { return show_ops(arguments->name, arguments->json, context.plugins(), context.out); });
+  const auto [command, arguments] =
+      add_command<OpsArguments>(plugins, context, "ops", "List all ops, or show one with its kernels", show_ops);
   command->add_option("NAME", arguments->name, "The op's name");
   command->add_flag("--json", arguments->json, "Print JSON");
 }

@@ -115,9 +115,8 @@ void add_output_options(CLI::App& command, CorpusJob& job) {
 }  // namespace
 
 void add_tokenize_command(CLI::App& app, CommandContext& context) {
-  auto job = std::make_shared<CorpusJob>();
-  CLI::App* command = add_command(app, context, "tokenize", "Turn text files or JSON lines into a token file",
-                                  [job, &context] { return tokenize(*job, context); });
+  const auto [command, job] =
+      add_command<CorpusJob>(app, context, "tokenize", "Turn text files or JSON lines into a token file", tokenize);
   command
       ->add_option("TOKENIZER", job->tokenizer,
                    "A tokenizer.json of Hugging Face, a model of sentencepiece, or a folder with one of them")
@@ -142,7 +141,7 @@ void add_tokenize_command(CLI::App& app, CommandContext& context) {
   command->add_flag("--special-tokens", job->special_tokens,
                     "Add the tokens that the tokenizer adds before and after a text, such as <s>");
   command->add_flag_callback(
-      "--special-as-text", [job] { job->special = SpecialInText::text; },
+      "--special-as-text", [job = job] { job->special = SpecialInText::text; },
       "Encode the text of a special token within a document, such as <|endoftext|>, as plain text");
   command->add_option("--threads", job->threads, "Number of threads; 0: one a processor")
       ->check(number_between(0, 1024))

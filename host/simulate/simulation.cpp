@@ -160,7 +160,6 @@ class Simulator {
     rank.in_flight.push_back(flight);
   }
 
-  /// Forgets what no instruction needs to wait for any more.
   void run_kernels(int number, const TimedWork& work, const TaskInstance& instance) {
     RankState& rank = at(number);
     const double seconds = work.seconds * draws_.factor(counts_[static_cast<std::size_t>(number)], work.kernels);
