@@ -56,9 +56,10 @@ InspectionTarget TargetArguments::find_with_cluster(const RunConfiguration& conf
 
 void add_target(CLI::App& command, TargetArguments& arguments) {
   command
-      .add_option("--cluster", arguments.cluster,
-                  "The machines that the run is meant for, which need not be here: a file, or a published name such as "
-                  "dgx-h100. Default: the configuration's [cluster], else this machine")
+      .add_option(
+          "--cluster", arguments.cluster,
+          "The machines that the run is meant for, which need not be here: a file, or a published name such as "
+          "dgx-h100. Default: the configuration's [cluster]. Without either, check and explain use this machine")
       ->type_name("FILE|NAME");
   command.add_option("--nodes", arguments.nodes, "Number of the cluster's nodes, instead of its file's")
       ->type_name("N")

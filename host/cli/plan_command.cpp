@@ -144,17 +144,6 @@ const ComparedPlans& best_of(const std::vector<ComparedPlans>& tried) {
   return best == nullptr ? tried.front() : *best;
 }
 
-/// The first plan, refined. A plan that the search changed passes the checks of `strata check`.
-RefinedPlan refine(const PlanArguments& arguments, const ComparedPlans& best, const InspectionTarget& target,
-                   CommandContext& context) {
-  ProgressBar bar(context.messages);
-  RefinedPlan refined = refine_first(best, target, settings_of(arguments, bar), context.plugins());
-  if (refined.plan.choice == best.plans.front().choice) return refined;
-  const Inspection inspection = inspect(best.space->configuration(refined.plan.choice), context.plugins(), target);
-  if (const auto fault = find_fault(inspection)) throw ConfigurationError("the refined plan cannot run: " + *fault);
-  return refined;
-}
-
 /// The cost of the best plan, by the number of devices.
 void print_costs(CommandContext& context, const PlanArguments& arguments, const std::vector<ComparedPlans>& tried,
                  const Cluster& cluster) {
@@ -233,10 +222,12 @@ int plan(const PlanArguments& given, CommandContext& context) {
   const PlanSpace& space = *best.space;
   if (!best.works()) throw ConfigurationError(describe_nearest_miss(space, best.plans));
   RefinedPlan refined{best.plans.front()};
-  if (arguments.refine) refined = refine(arguments, best, target, context);
-  if (!arguments.output.empty()) {
-    write_named_file(arguments.output, to_toml(space.configuration(refined.plan.choice)));
+  if (arguments.refine) {
+    ProgressBar bar(context.messages);
+    refined = refine_first(best, target, settings_of(arguments, bar), context.plugins());
   }
+  const RunConfiguration chosen = checked_configuration(space, refined.plan.choice, target, context.plugins());
+  if (!arguments.output.empty()) write_named_file(arguments.output, to_toml(chosen));
   if (arguments.json) {
     ordered_json shown = ordered_json::array();
     for (const EvaluatedPlan& each : best.plans) {
@@ -254,6 +245,9 @@ int plan(const PlanArguments& given, CommandContext& context) {
     if (arguments.refine) context.out << '\n' << refinement_text(space, best.plans.front(), refined);
     if (!arguments.output.empty()) {
       context.out << "\nthe " << (arguments.refine ? "refined" : "first") << " plan: " << arguments.output << '\n';
+      if (chosen.run.checkpoint_mode != configuration.run.checkpoint_mode) {
+        context.out << "its checkpoints are written in the foreground: host memory has no place for copies of them\n";
+      }
     }
   }
   return 0;

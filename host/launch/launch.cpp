@@ -101,7 +101,7 @@ Replanned replan(const RunSetup& setup, int slots, PluginRegistry& registry) {
     const std::filesystem::path folder = configuration.run.output;
     std::filesystem::create_directories(folder);
     const std::filesystem::path file = std::filesystem::absolute(folder / "replanned.toml");
-    write_named_file(file.string(), to_toml(found.space->configuration(best)));
+    write_named_file(file.string(), to_toml(checked_configuration(*found.space, best, target, registry)));
     return {devices, file.string(), found.space->text(best)};
   }
 }

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "plan/plan_evaluation.hpp"
+#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
@@ -49,6 +52,18 @@ RefinedPlan refine_first(const DevicePlans& plans, const InspectionTarget& targe
   const PlanEvaluator evaluator(*plans.space, registry, cluster);
   return refine_plan(*plans.space, plans.plans.front(), evaluation_by(evaluator),
                      on_machines(std::move(settings), *plans.space, cluster));
+}
+
+RunConfiguration checked_configuration(const PlanSpace& space, const PlanChoice& choice, const InspectionTarget& target,
+                                       PluginRegistry& registry) {
+  RunConfiguration configuration = space.configuration(choice);
+  std::optional<std::string> fault;
+  for (const CheckpointMode mode : {configuration.run.checkpoint_mode, CheckpointMode::foreground}) {
+    configuration.run.checkpoint_mode = mode;
+    fault = find_fault(inspect(configuration, registry, target));
+    if (!fault) return configuration;
+  }
+  throw ConfigurationError("the plan " + space.text(choice) + " cannot run: " + *fault);
 }
 
 int fewer_devices(int devices) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(devices - 1))); }

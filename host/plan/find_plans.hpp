@@ -28,6 +28,12 @@ struct DevicePlans {
 [[nodiscard]] RefinedPlan refine_first(const DevicePlans& plans, const InspectionTarget& target,
                                        PlanSearchSettings settings, PluginRegistry& registry);
 
+/// The configuration of a plan, which passes the checks of `strata check`. It writes checkpoints in the foreground if
+/// host memory has no place for copies of them. `target`: as for find_plans(). \throws ConfigurationError if it cannot
+/// run for another reason.
+[[nodiscard]] RunConfiguration checked_configuration(const PlanSpace& space, const PlanChoice& choice,
+                                                     const InspectionTarget& target, PluginRegistry& registry);
+
 /// The next number of devices to try if one has no plan: the largest power of two below it, which fits most models and
 /// batches. 0 after 1.
 [[nodiscard]] int fewer_devices(int devices);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plan/alike_blocks.hpp"
+#include "plan/find_plans.hpp"
 #include "plan/plan_evaluation.hpp"
 #include "plan_fixture.hpp"
 #include "simulate/described_device.hpp"
@@ -215,6 +216,26 @@ TEST_F(PlanEstimates, OfOffloadedStatesNeedHostMemory) {
     const std::int64_t excess = host_memory == 1 << 16 ? plan.prediction->offloaded_bytes - host_memory / 4 : 0;
     EXPECT_EQ(plan.excess_bytes, excess) << host_memory;
     EXPECT_GT(plan.prediction->offloaded_bytes, 0);
+  }
+}
+
+/// Copies of checkpoints need host memory, which the search does not count: 32 MiB for a rank if training waits.
+TEST_F(PlanEstimates, OfPlansThatAreChosenPassTheChecks) {
+  host::NodeGroup& node = cluster_.groups.front();
+  node.device.name = "gpu";
+  node.device.host_bandwidth = 1e10;
+  node.device.memory_bytes = std::int64_t{1} << 34;
+  configuration_.model.options["embed"] = std::int64_t{1024};
+  configuration_.run.checkpoint_every = 1;
+  const PlanSpace plans(configuration_, registry_, cluster_, 256, {});
+  PlanChoice choice = plans.structures().front();
+  choice.parts[PlanPurpose::replicas] = 0;
+  for (const auto& [bytes, mode] : {std::pair{std::int64_t{1} << 32, host::CheckpointMode::background},
+                                    std::pair{std::int64_t{1} << 28, host::CheckpointMode::foreground}}) {
+    node.host_memory_bytes = bytes;
+    const host::InspectionTarget target{.cluster = cluster_, .vocab = 256};
+    const auto checked = host::checked_configuration(plans, choice, target, registry_);
+    EXPECT_EQ(checked.run.checkpoint_mode, mode) << bytes;
   }
 }
 
