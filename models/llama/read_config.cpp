@@ -192,7 +192,15 @@ class OptionsReader {
     set(option, OptionValue(value));
   }
 
+  /// \throws OptionError unless the field is an object, null or missing.
+  void require_object(const std::string& field) const {
+    const auto found = config_.values().find(field);
+    if (found == config_.values().end() || !found->second) return;
+    throw OptionError(field, "found " + to_string(*found->second) + "; accepted: an object or null");
+  }
+
   void read_rope() {
+    for (const char* field : {"rope_scaling", "rope_parameters"}) require_object(field);
     copy_number("rope_base", config_.has_value(rope("rope_theta")) ? rope("rope_theta") : "rope_theta",
                 type_.defaults.rope_base);
     read_local_rope();

@@ -219,6 +219,7 @@ REFUSED_CONFIGS = [
     ("llama3", dict(hidden_act="gelu"), 'hidden_act: found "gelu"; accepted: "silu", "gelu_pytorch_tanh"'),
     ("llama3", dict(quantization_config=dict(bits=4)), "quantization_config"),
     ("llama3", dict(rope_scaling=dict(rope_type="dynamic", factor=2.0)), 'rope_scaling.rope_type: found "dynamic"'),
+    ("llama3", dict(rope_scaling=5), "rope_scaling: found 5; accepted: an object or null"),
     ("llama3", dict(partial_rotary_factor=0.5), "partial_rotary_factor: found 0.5"),
     ("llama3", dict(hidden_size="wide"), 'hidden_size: found "wide"; accepted: an integer'),
     ("llama3", dict(num_hidden_layers=None), "num_hidden_layers: missing"),
