@@ -45,7 +45,7 @@ struct PlanArguments {
   bool json = false;
 };
 
-ordered_json to_json(const PlanSpace& space, const EvaluatedPlan& plan) {
+ordered_json to_json(const PlanSpace& space, const EvaluatedPlan& plan, const RunConfiguration& configuration) {
   const StepPrediction& each = *plan.prediction;
   return {{"plan", space.text(plan.choice)},
           {"step_seconds", each.seconds},
@@ -54,11 +54,13 @@ ordered_json to_json(const PlanSpace& space, const EvaluatedPlan& plan) {
           {"peak_bytes", each.peak_bytes},
           {"bubble", each.bubble},
           {"bound", each.bound},
-          {"configuration", to_toml(space.configuration(plan.choice))}};
+          {"configuration", to_toml(configuration)}};
 }
 
 /// Plans with what the goal has least of, which tells whether fewer devices are better.
 struct ComparedPlans : DevicePlans {
+  /// The configuration of the first plan. Empty: none works.
+  std::optional<RunConfiguration> chosen = {};
   /// Of the best plan: seconds of a step, or money for a million tokens. Empty: none works.
   std::optional<double> cost;
 };
@@ -84,8 +86,10 @@ ComparedPlans search(const PlanArguments& arguments, const RunConfiguration& con
   PlanDemands demands = arguments.demands;
   demands.devices = devices;
   ProgressBar bar(context.messages);
-  ComparedPlans found{find_plans(configuration, target, demands, settings_of(arguments, bar), context.plugins()), {}};
-  if (!found.works()) return found;
+  ComparedPlans found{
+      find_plans(configuration, target, demands, settings_of(arguments, bar), context.plugins()), {}, {}};
+  found.chosen = check_first(found, target, context.plugins());
+  if (!found.chosen) return found;
   const StepPrediction& best = *found.plans.front().prediction;
   found.cost = arguments.goal == "money" ? money_per_million(best, *target.cluster, devices) : best.seconds;
   return found;
@@ -222,23 +226,27 @@ int plan(const PlanArguments& given, CommandContext& context) {
   const PlanSpace& space = *best.space;
   if (!best.works()) throw ConfigurationError(describe_nearest_miss(space, best.plans));
   RefinedPlan refined{best.plans.front()};
+  RunConfiguration chosen = *best.chosen;
   if (arguments.refine) {
     ProgressBar bar(context.messages);
     refined = refine_first(best, target, settings_of(arguments, bar), context.plugins());
+    CheckedPlan checked = check_plan(space, refined.plan.choice, target, context.plugins());
+    if (!checked.fault.empty()) throw ConfigurationError("the refined plan cannot run: " + checked.fault);
+    chosen = std::move(checked.configuration);
   }
-  const RunConfiguration chosen = checked_configuration(space, refined.plan.choice, target, context.plugins());
   if (!arguments.output.empty()) write_named_file(arguments.output, to_toml(chosen));
   if (arguments.json) {
     ordered_json shown = ordered_json::array();
     for (const EvaluatedPlan& each : best.plans) {
-      if (shown.size() < kShownPlans && each.works()) shown.push_back(to_json(space, each));
+      if (shown.size() == kShownPlans || !each.works()) break;
+      shown.push_back(to_json(space, each, shown.empty() ? *best.chosen : space.configuration(each.choice)));
     }
     ordered_json report = {{"cluster", target.cluster->name},
                            {"cluster_file", to_toml(*target.cluster)},
                            {"devices", space.devices()},
                            {"tried", best.plans.size()},
                            {"plans", shown}};
-    if (arguments.refine) report["refined"] = to_json(space, refined.plan);
+    if (arguments.refine) report["refined"] = to_json(space, refined.plan, chosen);
     write_json(context.out, report);
   } else {
     print_plans(context, arguments, tried, *target.cluster);

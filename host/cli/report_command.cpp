@@ -215,8 +215,17 @@ std::optional<RunConfiguration> configuration_of_run(const ReportArguments& argu
   }
 }
 
+/// The page must not replace what it is made of.
+void require_other(const std::string& output, const fs::path& source) {
+  std::error_code ignored;
+  if (!fs::equivalent(source, output, ignored)) return;
+  throw ConfigurationError("OUT: found '" + output + "', which is a file to read; accepted: another file");
+}
+
 std::string report_run(const ReportArguments& arguments, CommandContext& context) {
   const fs::path log = read_run_curve(arguments.source, {"loss", CurveX::step}).log;
+  require_other(arguments.output, log);
+  require_other(arguments.output, arguments.configuration);
   const auto configuration = configuration_of_run(arguments);
   HtmlPage page(configuration ? configuration->run.name : log.stem().string());
   page.section("Training");
@@ -282,11 +291,7 @@ std::optional<json> plans_in(const std::string& source) {
 }
 
 int report(const ReportArguments& arguments, CommandContext& context) {
-  std::error_code ignored;
-  if (fs::equivalent(arguments.source, arguments.output, ignored)) {
-    throw ConfigurationError("OUT: found '" + arguments.output +
-                             "', which is the file to read; accepted: another file");
-  }
+  require_other(arguments.output, arguments.source);
   const auto plans = plans_in(arguments.source);
   const std::string page = plans ? report_plans(arguments, *plans, context) : report_run(arguments, context);
   write_named_file(arguments.output, page);

@@ -50,7 +50,7 @@ void read_deepspeed_zero(ImportedRun& run) {
   if (settings.flag({"zero_optimization.zero_quantized_weights"}) && stage == 3) options["quantized_weights"] = true;
   if (settings.flag({"zero_optimization.zero_quantized_gradients"})) options["quantized_gradients"] = true;
   const std::int64_t group = settings.integer({"zero_optimization.zero_hpz_partition_size"}).value_or(1);
-  if (stage == 3) run.layout.partition = group;
+  if (stage == 3 && group != 0) run.layout.partition = group;
 }
 
 void read_deepspeed_precision(ImportedRun& run) {

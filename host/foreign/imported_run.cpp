@@ -54,7 +54,8 @@ std::int64_t data_ranks(ImportedRun& run) {
   }
   if (*layout.ranks % least != 0 || *layout.ranks == 0) {
     throw mismatch("number of devices", "found " + std::to_string(*layout.ranks) + "; accepted: multiples of " +
-                                            std::to_string(least) + ", the product of the degrees of parallelism");
+                                            std::to_string(least) +
+                                            ", the product of the degrees of parallelism and a partition of ZeRO++");
   }
   return *layout.ranks / model;
 }

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "files/text_format.hpp"
 
@@ -49,6 +51,8 @@ class YamlConverter {
   }
 
  private:
+  using Entry = std::pair<YAML::Node, YAML::Node>;
+
   void count(const YAML::Node& node, int depth) {
     if (depth <= kDeepestYaml && ++nodes_ <= kMostNodes) return;
     throw error_at(place(node.Mark()), "", "too many nested values");
@@ -56,6 +60,32 @@ class YamlConverter {
 
   void convert_map(const YAML::Node& node, int depth, DocumentNode& result) {
     result.kind = DocumentNode::Kind::table;
+    std::vector<Entry> entries;
+    collect(node, depth, entries);
+    for (const auto& [key, value] : entries) {
+      if (value.IsNull()) continue;
+      DocumentNode child = convert(value, depth + 1);
+      child.key = key.Scalar();
+      child.key_place = place(key.Mark());
+      result.children.push_back(std::move(child));
+    }
+  }
+
+  /// Adds the entries of a table whose keys `entries` lacks, then in the same way those of the table, or the list of
+  /// tables, that it merges: `<<: *defaults`.
+  void collect(const YAML::Node& node, int depth, std::vector<Entry>& entries) {
+    count(node, depth);
+    if (node.IsSequence()) {
+      for (const YAML::Node& each : node) collect(each, depth + 1, entries);
+      return;
+    }
+    if (!node.IsMap()) {
+      throw error_at(place(node.Mark()), "<<",
+                     "found " + describe(convert(node, depth)) + "; accepted: a table or a list of tables");
+    }
+    std::set<std::string> keys;
+    for (const Entry& entry : entries) keys.insert(entry.first.Scalar());
+    std::set<std::string> own;
     std::vector<YAML::Node> merged;
     for (const auto& entry : node) {
       const Place at = place(entry.first.Mark());
@@ -65,30 +95,10 @@ class YamlConverter {
         merged.push_back(entry.second);
         continue;
       }
-      if (result.find(key) != nullptr) throw error_at(at, key, "the key stands here twice");
-      if (entry.second.IsNull()) continue;
-      DocumentNode child = convert(entry.second, depth + 1);
-      child.key = key;
-      child.key_place = at;
-      result.children.push_back(std::move(child));
+      if (!own.insert(key).second) throw error_at(at, key, "the key stands here twice");
+      if (keys.insert(key).second) entries.emplace_back(entry.first, entry.second);
     }
-    for (const YAML::Node& each : merged) merge(each, depth, result);
-  }
-
-  /// Adds the keys of a table, or of a list of tables, that `result` lacks: `<<: *defaults`.
-  void merge(const YAML::Node& node, int depth, DocumentNode& result) {
-    if (node.IsSequence()) {
-      count(node, depth);
-      for (const YAML::Node& each : node) merge(each, depth + 1, result);
-      return;
-    }
-    DocumentNode table = convert(node, depth + 1);
-    if (table.kind != DocumentNode::Kind::table) {
-      throw error_at(table.place, "<<", "found " + describe(table) + "; accepted: a table or a list of tables");
-    }
-    for (DocumentNode& child : table.children) {
-      if (result.find(child.key) == nullptr) result.children.push_back(std::move(child));
-    }
+    for (const YAML::Node& each : merged) collect(each, depth + 1, entries);
   }
 
   void convert_list(const YAML::Node& node, int depth, DocumentNode& result) {

@@ -94,14 +94,15 @@ Replanned replan(const RunSetup& setup, int slots, PluginRegistry& registry) {
   configuration.run.resume = kResumeAuto;
   const InspectionTarget target{.cluster = cluster_of(configuration, slots)};
   for (int devices = slots;; devices = fewer_devices(devices)) {
-    const DevicePlans found = find_plans(configuration, target, {.devices = devices}, {}, registry);
+    DevicePlans found = find_plans(configuration, target, {.devices = devices}, {}, registry);
     if (!found.is_possible() && devices > 1) continue;
-    if (!found.works()) throw RuntimeError(describe_nearest_miss(*found.space, found.plans));
+    const std::optional<RunConfiguration> chosen = check_first(found, target, registry);
+    if (!chosen) throw RuntimeError(describe_nearest_miss(*found.space, found.plans));
     const PlanChoice& best = found.plans.front().choice;
     const std::filesystem::path folder = configuration.run.output;
     std::filesystem::create_directories(folder);
     const std::filesystem::path file = std::filesystem::absolute(folder / "replanned.toml");
-    write_named_file(file.string(), to_toml(checked_configuration(*found.space, best, target, registry)));
+    write_named_file(file.string(), to_toml(*chosen));
     return {devices, file.string(), found.space->text(best)};
   }
 }

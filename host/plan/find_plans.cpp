@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "plan/plan_evaluation.hpp"
-#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
@@ -54,16 +53,31 @@ RefinedPlan refine_first(const DevicePlans& plans, const InspectionTarget& targe
                      on_machines(std::move(settings), *plans.space, cluster));
 }
 
-RunConfiguration checked_configuration(const PlanSpace& space, const PlanChoice& choice, const InspectionTarget& target,
-                                       PluginRegistry& registry) {
-  RunConfiguration configuration = space.configuration(choice);
-  std::optional<std::string> fault;
-  for (const CheckpointMode mode : {configuration.run.checkpoint_mode, CheckpointMode::foreground}) {
-    configuration.run.checkpoint_mode = mode;
-    fault = find_fault(inspect(configuration, registry, target));
-    if (!fault) return configuration;
+CheckedPlan check_plan(const PlanSpace& space, const PlanChoice& choice, const InspectionTarget& target,
+                       PluginRegistry& registry) {
+  CheckedPlan checked{.configuration = space.configuration(choice)};
+  Inspection inspection = inspect(checked.configuration, registry, target);
+  std::optional<std::string> fault = find_fault(inspection);
+  if (fault && checked.configuration.run.checkpoint_mode == CheckpointMode::background) {
+    plan_copies(inspection, CheckpointMode::foreground);
+    fault = find_fault(inspection);
+    if (!fault) checked.configuration.run.checkpoint_mode = CheckpointMode::foreground;
   }
-  throw ConfigurationError("the plan " + space.text(choice) + " cannot run: " + *fault);
+  checked.fault = fault.value_or("");
+  return checked;
+}
+
+std::optional<RunConfiguration> check_first(DevicePlans& plans, const InspectionTarget& target,
+                                            PluginRegistry& registry) {
+  while (plans.works()) {
+    EvaluatedPlan& first = plans.plans.front();
+    CheckedPlan checked = check_plan(*plans.space, first.choice, target, registry);
+    if (checked.fault.empty()) return std::move(checked.configuration);
+    first.prediction.reset();
+    first.refusal = std::move(checked.fault);
+    std::rotate(plans.plans.begin(), plans.plans.begin() + 1, plans.plans.end());
+  }
+  return std::nullopt;
 }
 
 int fewer_devices(int devices) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(devices - 1))); }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "plan/plan_refinement.hpp"
@@ -28,11 +30,21 @@ struct DevicePlans {
 [[nodiscard]] RefinedPlan refine_first(const DevicePlans& plans, const InspectionTarget& target,
                                        PlanSearchSettings settings, PluginRegistry& registry);
 
-/// The configuration of a plan, which passes the checks of `strata check`. It writes checkpoints in the foreground if
-/// host memory has no place for copies of them. `target`: as for find_plans(). \throws ConfigurationError if it cannot
-/// run for another reason.
-[[nodiscard]] RunConfiguration checked_configuration(const PlanSpace& space, const PlanChoice& choice,
-                                                     const InspectionTarget& target, PluginRegistry& registry);
+/// A plan after the checks of `strata check`.
+struct CheckedPlan {
+  /// It writes checkpoints in the foreground if host memory has no place for copies of them.
+  RunConfiguration configuration;
+  /// Why it cannot run. Empty: it can.
+  std::string fault = {};
+};
+
+/// `target`: as for find_plans().
+[[nodiscard]] CheckedPlan check_plan(const PlanSpace& space, const PlanChoice& choice, const InspectionTarget& target,
+                                     PluginRegistry& registry);
+/// Checks the plans that work, from the first one on. Those that cannot run become refused ones at the end, until one
+/// can. \return its configuration, or empty if none works.
+[[nodiscard]] std::optional<RunConfiguration> check_first(DevicePlans& plans, const InspectionTarget& target,
+                                                          PluginRegistry& registry);
 
 /// The next number of devices to try if one has no plan: the largest power of two below it, which fits most models and
 /// batches. 0 after 1.

@@ -80,17 +80,6 @@ bool reduces_block_by_block(const CompileRequest& request, const Graph& graph) {
   });
 }
 
-/// Bytes of the rank that offloads most beyond its share of host memory.
-std::int64_t host_excess(const StepPrediction& step, const Cluster& cluster, int ranks) {
-  if (step.offloaded_bytes == 0) return 0;
-  std::int64_t excess = 0;
-  for (int rank = 0; rank < ranks; rank += cluster.group_of(rank).devices) {
-    const auto bytes = cluster.host_memory_bytes(rank, ranks, step.peak_bytes);
-    if (bytes) excess = std::max(excess, step.offloaded_bytes - *bytes);
-  }
-  return excess;
-}
-
 }  // namespace
 
 std::shared_ptr<const BuiltModel> build_model(const CompileRequest& request, std::int64_t samples) {
@@ -184,8 +173,7 @@ EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice, const Predict& p
   try {
     with_request(choice, [&](CompileRequest& request) {
       plan.prediction = predict(request);
-      plan.excess_bytes = std::max(plan.prediction->excess_bytes(*request.device),
-                                   host_excess(*plan.prediction, cluster_, space_.devices()));
+      plan.excess_bytes = plan.prediction->excess_bytes(*request.device, cluster_);
     });
   } catch (const Error& error) {
     plan.refusal = error.what();

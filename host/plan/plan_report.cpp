@@ -102,11 +102,11 @@ std::string describe_nearest_miss(const PlanSpace& space, const std::vector<Eval
     const EvaluatedPlan& nearest = plans.front();
     const std::int64_t offloaded = nearest.prediction->offloaded_bytes;
     return fmt::format(
-        "no plan fits into the memory of a device: the nearest needs {} a device{}, {} too much: {}; accepted: more "
-        "devices, devices with more memory, a smaller model or a shorter sequence",
-        short_bytes(nearest.prediction->peak_bytes),
-        offloaded == 0 ? "" : " and " + short_bytes(offloaded) + " of host memory", short_bytes(nearest.excess_bytes),
-        space.text(nearest.choice));
+        "no plan fits into the memory of a device{}: the nearest needs {} a device{}, {} too much: {}; accepted: more "
+        "devices, devices{} with more memory, a smaller model or a shorter sequence",
+        offloaded == 0 ? "" : " and of a node", short_bytes(nearest.prediction->peak_bytes),
+        offloaded == 0 ? "" : " and " + short_bytes(offloaded) + " of host memory a rank",
+        short_bytes(nearest.excess_bytes), space.text(nearest.choice), offloaded == 0 ? "" : " or nodes");
   }
   if (space.devices() % space.kept_ranks() != 0) {
     return fmt::format(

@@ -66,9 +66,9 @@ struct PlanSearchSettings {
 /// best plans, and balances the stages of the first of them. Plans are tried in the order of their bounds. A plan is
 /// dropped if its bounds exceed the best structure so far by the margin, or later the last of the finalists so far. The
 /// search is deterministic. \return all plans, the evaluated ones first. Working plans come first, by the goal. Of
-/// plans whose steps differ by less than 0.01 %, those with fewer strategies come first, then those with fewer options.
-/// Plans that need too much memory follow, by their excess. Then come dropped plans, by their bounds, and at last
-/// refused ones.
+/// plans for the goal time whose steps differ by less than 0.01 %, those with fewer strategies come first, then those
+/// with fewer options. Plans that need too much memory follow, by their excess. Then come dropped plans, by their
+/// bounds, and at last refused ones.
 [[nodiscard]] std::vector<EvaluatedPlan> search_plans(const PlanSpace& space, const PlanEvaluation& evaluate,
                                                       const PlanSearchSettings& settings);
 

@@ -196,12 +196,12 @@ std::vector<PlanPart> PlanSpace::ask(const Proposer& proposer, const PlanningCon
   for (const Fixed& fixed : fixed_) {
     if (fixed.purpose != proposer.purpose) continue;
     if (fixed.plugin != proposer.plugin) return {};
-    const std::string offers = offers_of(parts, fixed.option);
-    std::erase_if(parts, [&](const PlanPart& part) { return !meets(part, fixed); });
-    if (parts.empty() && proposer.purpose != PlanPurpose::replicas) {
+    const auto is_other = [&](const PlanPart& part) { return !meets(part, fixed); };
+    if (std::ranges::all_of(parts, is_other) && proposer.purpose != PlanPurpose::replicas) {
       throw ConfigurationError("--fix: found '" + fixed.text + "', which no proposal of " + proposer.plugin +
-                               " meets; it proposes " + offers);
+                               " meets; it proposes " + offers_of(parts, fixed.option));
     }
+    std::erase_if(parts, is_other);
   }
   return parts;
 }

@@ -147,14 +147,12 @@ DimSizes RunSetup::known_data_sizes() const {
 DimSizes RunSetup::data_sizes(std::optional<std::int64_t> vocab) const {
   if (!vocab) return open_data().sizes();
   DimSizes sizes = known_data_sizes();
-  const auto dims = indexed_dims(inputs);
-  // The number is that of tokens. A classifier's classes are fewer.
-  const auto fits = [&](const Dim& dim) {
+  // The number is that of tokens, which come before classes and segments. The model fixes those.
+  const std::vector<Dim> dims = indexed_dims(inputs);
+  for (const Dim& dim : dims) {
     const auto fixed = model_sizes.find(dim);
-    return fixed == model_sizes.end() || fixed->second >= *vocab;
-  };
-  const bool has_place = std::ranges::any_of(dims, fits);
-  for (const Dim& dim : dims) sizes[dim] = has_place && !fits(dim) ? model_sizes.at(dim) : *vocab;
+    sizes[dim] = dim == dims.front() || fixed == model_sizes.end() ? *vocab : fixed->second;
+  }
   return sizes;
 }
 

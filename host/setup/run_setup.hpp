@@ -52,7 +52,7 @@ struct RunSetup {
   /// fix a size and do not agree.
   [[nodiscard]] DimSizes sizes(const DimSizes& data) const;
   /// The sizes that the data fixes. `vocab` stands for the data, which is then not opened: the size of all dimensions
-  /// that its values only index. Smaller ones that the model fixes stay, such as classes beside a vocabulary.
+  /// that its values only index, but for those after the first that the model fixes, such as classes.
   [[nodiscard]] DimSizes data_sizes(std::optional<std::int64_t> vocab) const;
   /// The sizes that the dataset knows without its files.
   [[nodiscard]] DimSizes known_data_sizes() const;

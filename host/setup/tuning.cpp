@@ -111,7 +111,7 @@ class Tuning {
         alternative.split = alternative.boundaries->balanced();
       } else {
         alternative.split.step = simulate_step(compile(request), *request.registry, cluster_);
-        alternative.split.excess_bytes = alternative.split.step.excess_bytes(*request.device);
+        alternative.split.excess_bytes = alternative.split.step.excess_bytes(*request.device, cluster_);
       }
       alternatives_.push_back(std::move(alternative));
     } catch (const ConfigurationError& error) {

@@ -35,6 +35,7 @@ void add(StepPrediction& prediction, const SimulatedRank& rank, double weight) {
 }
 
 void note_memory(StepPrediction& prediction, const Compiled& compiled) {
+  prediction.ranks = compiled.mesh.rank_count();
   prediction.stage_bytes.resize(static_cast<std::size_t>(compiled.stages.count));
   for (std::size_t i = 0; i < compiled.plans.size(); ++i) {
     const MemoryPlan& plan = compiled.plans[i];
@@ -76,8 +77,14 @@ std::string largest_share(const StepPrediction& prediction) {
 
 }  // namespace
 
-std::int64_t StepPrediction::excess_bytes(const Device& device) const {
-  return std::max<std::int64_t>(peak_bytes - device.memory_bytes(), 0);
+std::int64_t StepPrediction::excess_bytes(const Device& device, const Cluster& cluster) const {
+  std::int64_t excess = std::max<std::int64_t>(peak_bytes - device.memory_bytes(), 0);
+  if (offloaded_bytes == 0) return excess;
+  for (int rank = 0; rank < ranks; rank += cluster.group_of(rank).devices) {
+    const auto host = cluster.host_memory_bytes(rank, ranks, peak_bytes);
+    if (host) excess = std::max(excess, offloaded_bytes - *host);
+  }
+  return excess;
 }
 
 StepPrediction simulate_step(const Compiled& compiled, const OpRegistry& registry, const Cluster& cluster) {

@@ -37,6 +37,7 @@ struct StepPrediction {
   /// Planned memory of the fullest rank.
   std::int64_t peak_bytes = 0;
   std::map<BufferKind, std::int64_t> bytes_at_peak;
+  int ranks = 0;
   /// Planned host memory of the rank that offloads most.
   std::int64_t offloaded_bytes = 0;
   /// Planned memory of the fullest rank of each stage.
@@ -50,8 +51,9 @@ struct StepPrediction {
   /// The largest of the shares in words, such as "products" or "communication over tp".
   std::string bound;
 
-  /// Bytes of the fullest rank beyond those of a device; 0: it fits.
-  [[nodiscard]] std::int64_t excess_bytes(const Device& device) const;
+  /// Bytes of the fullest rank beyond those of a device, or of the rank that offloads most beyond its share of a node's
+  /// host memory; 0: all fit.
+  [[nodiscard]] std::int64_t excess_bytes(const Device& device, const Cluster& cluster) const;
 };
 
 /// Predicts the training step of `compiled` on the cluster's first devices. \throws ConfigurationError if the cluster

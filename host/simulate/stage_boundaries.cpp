@@ -121,7 +121,7 @@ SimulatedSplit BoundarySearch::predict(const ChunkBlocks& blocks, const Predict&
   stages_.chunk_of_block = chunk_of_block(blocks);
   request_.stages = &stages_;
   SimulatedSplit split{blocks, step()};
-  split.excess_bytes = split.step.excess_bytes(*request_.device);
+  split.excess_bytes = split.step.excess_bytes(*request_.device, cluster_);
   return split;
 }
 

@@ -137,14 +137,19 @@ Inspection inspect(const RunConfiguration& configuration, PluginRegistry& regist
   inspection.programs = compile_training(setup, sizes, inspection.device.get());
   enter(times, "plan of checkpoints");
   inspection.planned_peak_bytes = inspection.programs.planned_peak_bytes();
-  inspection.planned_checkpoint_bytes = planned_copy_bytes(
-      planned_copies(CheckpointPlan(rank_programs(inspection.programs.training)),
-                     copies_whole(setup.configuration.run.checkpoint_mode, setup.configuration.run.checkpoint_every)));
+  plan_copies(inspection, setup.configuration.run.checkpoint_mode);
   enter(times, "remarks");
   const std::vector<std::string> remarks =
       with_places(setup.configuration, [&] { return find_remarks(inspection.programs, *inspection.device); });
   inspection.remarks.insert(inspection.remarks.end(), remarks.begin(), remarks.end());
   return inspection;
+}
+
+void plan_copies(Inspection& inspection, CheckpointMode mode) {
+  RunSection& run = inspection.setup.configuration.run;
+  run.checkpoint_mode = mode;
+  inspection.planned_checkpoint_bytes = planned_copy_bytes(planned_copies(
+      CheckpointPlan(rank_programs(inspection.programs.training)), copies_whole(mode, run.checkpoint_every)));
 }
 
 std::optional<std::string> find_fault(const Inspection& inspection) {

@@ -49,6 +49,9 @@ struct InspectionTarget {
 [[nodiscard]] Inspection inspect(const RunConfiguration& configuration, PluginRegistry& registry,
                                  const InspectionTarget& target = {}, PhaseTimes* times = nullptr);
 
+/// Sets the mode in which the run writes checkpoints, and plans their copies for it.
+void plan_copies(Inspection& inspection, CheckpointMode mode);
+
 /// Why the run cannot work although it compiles: mismatched or deadlocking communication, or too little memory. Empty
 /// if no fault was found.
 [[nodiscard]] std::optional<std::string> find_fault(const Inspection& inspection);

@@ -83,10 +83,15 @@ INSTANTIATE_TEST_SUITE_P(
                 {"model={plugin=\"bert\", layers=2, heads=2, embed=64, context=32, classes=2, segments=1}",
                  "data={plugin=\"sentences\", path=\"x\", labels=\"y\", first_token=1, last_token=2, document_end=0}"},
                 ""},
+        Verdict{
+            "cluster.based_on = \"dgx-h100\"",
+            {"model={plugin=\"bert\", vocab=200, layers=2, heads=2, embed=64, context=32, classes=1000, segments=1}",
+             "data={plugin=\"sentences\", path=\"x\", labels=\"y\", first_token=1, last_token=2, document_end=0}"},
+            "found 'vocab' = 200 from model 'bert'; accepted: at least 300"},
         Verdict{"cluster.based_on = \"dgx-h100\"",
                 {"model.vocab=200"},
                 "found 'vocab' = 200 from model 'gpt2'; accepted: at least 300"},
-        // What is offloaded needs host memory.
+        // Offloaded states need host memory.
         Verdict{"cluster = { based_on = \"dgx-h100\", group = [{ name = \"node\", host_memory_bytes = 1e7 }] }",
                 {"strategy=[{plugin=\"zero\", size=8, stage=3, offload_optimizer=\"host\"}]", "model.embed=512"},
                 "bytes for what it offloads, its share of host memory has 1250000; a smaller"},

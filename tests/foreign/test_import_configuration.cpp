@@ -142,10 +142,13 @@ TEST(ImportConfiguration, YamlTablesAreMerged) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "axolotl.yaml").string();
   std::ofstream(file) << "base_model: gpt2\nadapter: lora\nsmall: &small {lora_r: 4, lora_alpha: 5}\n"
-                         "large: &large {lora_alpha: 7, lora_dropout: 0.25}\n<<: [*small, *large]\nlora_r: 3\n";
+                         "large: &large {lora_alpha: 7, lora_dropout: 0.25, learning_rate: 0.5}\n<<: [*small, *large]\n"
+                         "lora_r: 3\nlearning_rate:\n";
   const CommandResult result = run_command({"import-config", file});
   EXPECT_EQ(result.exit_code, 0) << result.messages;
   for (const char* line : {"rank = 3\n", "alpha = 5.0\n", "dropout = 0.25\n"}) EXPECT_THAT(result.out, HasSubstr(line));
+  // A key beside << has priority, even without a value.
+  EXPECT_THAT(result.out, Not(HasSubstr("lr = 0.5")));
 }
 
 /// The least number of devices has a whole partition of ZeRO++.
@@ -156,6 +159,8 @@ TEST(ImportConfiguration, PartitionsAreWhole) {
   const CommandResult result = run_command({"import-config", file});
   EXPECT_EQ(result.exit_code, 0) << result.messages;
   EXPECT_THAT(result.out, HasSubstr("hierarchical_partition = 8\nsize = 8\n"));
+  std::ofstream(file) << "{\"zero_optimization\": {\"stage\": 3, \"zero_hpz_partition_size\": 0}}";
+  EXPECT_EQ(run_command({"import-config", file}).exit_code, 0) << "0 is off";
 }
 
 TEST(ImportConfiguration, TheFormatCanBeSaid) {

@@ -168,12 +168,14 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(self.strata.run("report", self.strata.folder / "none", "x.html").returncode, 2)
 
     def test_the_log_stays(self):
-        log = self.strata.folder / "kept.jsonl"
+        log = self.strata.folder / "kept" / "kept.jsonl"
+        log.parent.mkdir()
         shutil.copy(self.strata.folder / "run.jsonl", log)
-        result = self.strata.run("report", log, log)
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("kept.jsonl', which is the file to read; accepted: another file", result.stderr)
-        self.assertEqual(log.read_bytes(), (self.strata.folder / "run.jsonl").read_bytes())
+        for run in (log, log.parent):
+            result = self.strata.run("report", run, log)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("kept.jsonl', which is a file to read; accepted: another file", result.stderr)
+            self.assertEqual(log.read_bytes(), (self.strata.folder / "run.jsonl").read_bytes())
 
     def test_a_browser_finds_no_error(self):
         browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -121,12 +121,13 @@ std::map<std::string, std::shared_ptr<Device>> devices_for(const OpCase& op_case
 
 /// Ranks leave out skipped rows where they exchange the others, so that their memory has any contents.
 TEST(OpOnEveryDevice, NeitherReadsNorFillsRowsThatItSkips) {
-  if (kSanitized) GTEST_SKIP() << "compares values, and reads what the other tests read";
   const auto reference = make_device("reference");
   int cases = 0;
+  std::set<std::string> ops;
   for (const OpCase& op_case : all_op_cases()) {
     const auto routed = core_registry().get(op_case.op).routed_rows();
-    if (!routed) continue;
+    // One row for an op reaches the code for skipped rows.
+    if (!routed || (kSanitized && !ops.insert(op_case.op).second)) continue;
     ++cases;
     SCOPED_TRACE(op_case.name);
     const OpInstance instance = make_instance(op_case, core_registry(), DType::f32);

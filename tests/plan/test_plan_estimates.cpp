@@ -219,6 +219,26 @@ TEST_F(PlanEstimates, OfOffloadedStatesNeedHostMemory) {
   }
 }
 
+/// A plan whose estimate was wrong makes room for the next one.
+TEST_F(PlanEstimates, OfPlansThatCannotRunAreNotTheAnswer) {
+  cluster_.groups[0].device.memory_bytes = std::int64_t{2} << 30;
+  configuration_.model.options["embed"] = std::int64_t{1024};
+  host::DevicePlans plans{std::make_unique<PlanSpace>(configuration_, registry_, cluster_, 256, host::PlanDemands{}),
+                          {}};
+  PlanChoice choice = plans.space->structures().front();
+  for (const std::string text : {"ddp 8 · micro-batch 1", "zero 8 stage=3 · micro-batch 1"}) {
+    int& part = choice.parts[PlanPurpose::replicas] = 0;
+    while (plans.space->text(choice) != text) ++part;
+    plans.plans.push_back({.choice = choice, .prediction = host::StepPrediction{}, .refusal = {}});
+  }
+  const auto chosen = host::check_first(plans, {.cluster = cluster_, .vocab = 256}, registry_);
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(plans.plans.front().choice, choice);
+  EXPECT_EQ(chosen->strategies, plans.space->configuration(choice).strategies);
+  EXPECT_NE(plans.plans.back().refusal.find("bytes, its "), std::string::npos) << plans.plans.back().refusal;
+  EXPECT_FALSE(plans.plans.back().works());
+}
+
 /// Copies of checkpoints need host memory, which the search does not count: 32 MiB for a rank if training waits.
 TEST_F(PlanEstimates, OfPlansThatAreChosenPassTheChecks) {
   host::NodeGroup& node = cluster_.groups.front();
@@ -234,8 +254,9 @@ TEST_F(PlanEstimates, OfPlansThatAreChosenPassTheChecks) {
                                     std::pair{std::int64_t{1} << 28, host::CheckpointMode::foreground}}) {
     node.host_memory_bytes = bytes;
     const host::InspectionTarget target{.cluster = cluster_, .vocab = 256};
-    const auto checked = host::checked_configuration(plans, choice, target, registry_);
-    EXPECT_EQ(checked.run.checkpoint_mode, mode) << bytes;
+    const auto checked = host::check_plan(plans, choice, target, registry_);
+    EXPECT_EQ(checked.fault, "") << bytes;
+    EXPECT_EQ(checked.configuration.run.checkpoint_mode, mode) << bytes;
   }
 }
 

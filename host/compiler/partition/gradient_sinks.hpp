@@ -77,7 +77,7 @@ class GradientSinks {
   const std::vector<PlacedMetric>& placed_metrics_;
   std::map<std::string, Place> places_;
   std::map<TaskGradientKey, TaskGradient> task_gradients_;
-  /// By metric, as parts of those of all metrics.
+  /// The accumulators of each metric, which are parts of those of all metrics.
   std::map<std::string, PartialAccumulators> metrics_;
   Accumulators made_;
 };

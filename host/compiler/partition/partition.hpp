@@ -43,7 +43,7 @@ struct Accumulators {
   PartialAccumulators metrics;
 };
 
-/// What partitioning makes besides the tasks.
+/// The results of partitioning besides the tasks.
 struct PartitionResult {
   Accumulators accumulators;
   Findings found;
