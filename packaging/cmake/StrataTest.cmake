@@ -22,7 +22,7 @@ endif()
 set(STRATA_TEST_ENVIRONMENT
   GOMP_SPINCOUNT=1000
   XDG_DATA_HOME=${CMAKE_BINARY_DIR}/no-user-data
-  TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+  TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${CMAKE_SOURCE_DIR}/tests/thread_sanitizer.supp
   ASAN_OPTIONS=intercept_tls_get_addr=0:malloc_context_size=5
   UBSAN_OPTIONS=print_stacktrace=1)
 
