@@ -164,10 +164,9 @@ RecognisedModel recognise_model(const std::filesystem::path& folder, PluginRegis
     names.push_back(families.empty() ? "those of '" + plugin.name + "'" : join(families, ", "));
     if (auto options = options_of(plugin, config, path)) return {plugin, std::move(*options)};
   }
-  const auto type = config.values().find("model_type");
-  const bool known = type != config.values().end() && type->second;
+  const OptionValue* type = config.find("model_type");
   throw ConfigurationError(
-      "'" + path + "': model_type: " + (known ? "found " + message_text(to_string(*type->second), 200) : "missing") +
+      "'" + path + "': model_type: " + (type != nullptr ? "found " + message_text(to_string(*type), 200) : "missing") +
       "; accepted: " +
       (names.empty() ? "none, as no model plugin that reads Hugging Face's models is installed" : join(names, ", ")));
 }

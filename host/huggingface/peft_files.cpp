@@ -287,10 +287,9 @@ void PeftConfig::read() {
   dropout_ = fields_.number("lora_dropout", 0);
   is_rank_stabilized_ = fields_.boolean("use_rslora", false);
   static_cast<void>(fields_.integer("r"));
-  const auto listed = fields_.values().find("target_modules");
   const bool is_narrowed = fields_.has_value("exclude_modules") || fields_.has_value("layers_to_transform");
-  if (listed == fields_.values().end() || !listed->second || is_narrowed) return;
-  if (const auto* words = std::get_if<std::vector<std::string>>(&*listed->second)) targets_ = *words;
+  const auto* listed = std::get_if<std::vector<std::string>>(fields_.find("target_modules"));
+  if (listed != nullptr && !is_narrowed) targets_ = *listed;
 }
 
 void PeftConfig::require_supported() const {
@@ -307,9 +306,7 @@ void PeftConfig::require_supported() const {
       if (name == pattern && field.size() > name.size()) require_plain(name, field.substr(name.size() + 1));
     }
   }
-  const auto start = fields_.values().find("init_lora_weights");
-  const auto* word =
-      start != fields_.values().end() && start->second ? std::get_if<std::string>(&*start->second) : nullptr;
+  const auto* word = std::get_if<std::string>(fields_.find("init_lora_weights"));
   if (word != nullptr && !contains(kInitialValues, *word)) {
     throw OptionError("init_lora_weights",
                       "found \"" + *word +

@@ -116,9 +116,9 @@ class OptionsReader {
     config_.require("router_jitter_noise", OptionValue(0.0));
     config_.require("decoder_sparse_step", OptionValue(std::int64_t{1}));
     if (config_.has_value("clip_qkv")) throw OptionError("clip_qkv", "found one; accepted: null");
-    const auto dense = config_.values().find("mlp_only_layers");
-    if (dense == config_.values().end() || !dense->second) return;
-    const auto* layers = std::get_if<std::vector<double>>(&*dense->second);
+    const OptionValue* dense = config_.find("mlp_only_layers");
+    if (dense == nullptr) return;
+    const auto* layers = std::get_if<std::vector<double>>(dense);
     if (layers != nullptr && layers->empty()) return;
     throw OptionError("mlp_only_layers", "found layers without experts; accepted: []");
   }
@@ -169,11 +169,11 @@ class OptionsReader {
   void read_no_rope() {
     if (!type_.no_rope) return;
     config_.require("use_sliding_window", OptionValue(false));
-    const auto list = config_.values().find("no_rope_layers");
-    if (list == config_.values().end() || !list->second) {
+    const OptionValue* list = config_.find("no_rope_layers");
+    if (list == nullptr) {
       return set("no_rope_every", OptionValue(models::checked_size(config_, "no_rope_layer_interval", 4)));
     }
-    const auto* layers = std::get_if<std::vector<double>>(&*list->second);
+    const auto* layers = std::get_if<std::vector<double>>(list);
     const std::int64_t count = layers == nullptr ? 0 : std::min(std::ssize(*layers), layers_);
     const std::int64_t every =
         count == 0 ? 0 : std::find(layers->begin(), layers->begin() + count, 0.0) - layers->begin() + 1;
@@ -194,9 +194,8 @@ class OptionsReader {
 
   /// \throws OptionError unless the field is an object, null or missing.
   void require_object(const std::string& field) const {
-    const auto found = config_.values().find(field);
-    if (found == config_.values().end() || !found->second) return;
-    throw OptionError(field, "found " + to_string(*found->second) + "; accepted: an object or null");
+    const OptionValue* found = config_.find(field);
+    if (found != nullptr) throw OptionError(field, "found " + to_string(*found) + "; accepted: an object or null");
   }
 
   void read_rope() {
@@ -245,9 +244,7 @@ class OptionsReader {
   void read_longrope() {
     for (const auto& [option, field] :
          {std::pair{"rope_short_factors", "short_factor"}, std::pair{"rope_long_factors", "long_factor"}}) {
-      const auto found = config_.values().find(rope(field));
-      const bool has_value = found != config_.values().end() && found->second;
-      const auto* factors = has_value ? std::get_if<std::vector<double>>(&*found->second) : nullptr;
+      const auto* factors = std::get_if<std::vector<double>>(config_.find(rope(field)));
       if (factors == nullptr) throw OptionError(rope(field), "is no list of numbers; accepted: one for each angle");
       set(option, OptionValue(*factors));
     }

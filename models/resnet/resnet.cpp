@@ -318,9 +318,7 @@ class ResnetTensors final : public models::TensorList {
 
 /// The field `layers`: residual blocks of four stages.
 std::vector<double> layers_of(const HuggingFaceFields& config) {
-  const auto found = config.values().find("layers");
-  const auto* layers =
-      found == config.values().end() || !found->second ? nullptr : std::get_if<std::vector<double>>(&*found->second);
+  const auto* layers = std::get_if<std::vector<double>>(config.find("layers"));
   if (layers != nullptr && layers->size() == kStages) return *layers;
   throw OptionError("layers",
                     "found no list of four numbers; accepted: the blocks of four stages, such as [2, 2, 2, 2]");

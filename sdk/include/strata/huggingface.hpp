@@ -29,6 +29,8 @@ class STRATA_API HuggingFaceFields {
   [[nodiscard]] const Values& values() const { return values_; }
   /// True if the file has the field, even as null.
   [[nodiscard]] bool contains(const std::string& field) const { return values_.contains(field); }
+  /// The value of a field. Null if the file lacks the field, or has it as null or as an object.
+  [[nodiscard]] const OptionValue* find(const std::string& field) const;
   /// True if the file has a value for the field, or fields within it.
   [[nodiscard]] bool has_value(const std::string& field) const;
 
@@ -56,8 +58,6 @@ class STRATA_API HuggingFaceFields {
   void set_null(const std::string& field) { values_[field] = std::nullopt; }
 
  private:
-  [[nodiscard]] const OptionValue* find(const std::string& field) const;
-
   Values values_;
 };
 
