@@ -38,14 +38,6 @@ void tell_apart(std::vector<RunCurve>& curves, const std::vector<std::string>& r
   }
 }
 
-void require_other_file(const std::string& output, const std::vector<RunCurve>& curves) {
-  for (const RunCurve& curve : curves) {
-    std::error_code ignored;
-    if (!std::filesystem::equivalent(output, curve.log, ignored)) continue;
-    throw ConfigurationError("--output: found '" + output + "', which is a log to read; accepted: another file");
-  }
-}
-
 void require_svg(const std::string& output) {
   static const std::set<std::string> kOthers = {".png", ".jpg", ".jpeg", ".gif", ".webp",
                                                 ".pdf", ".eps", ".bmp",  ".tiff"};
@@ -76,7 +68,7 @@ int plot(const PlotArguments& arguments, CommandContext& context) {
     context.out << text_chart(curves, request);
     return 0;
   }
-  require_other_file(arguments.output, curves);
+  for (const RunCurve& curve : curves) require_other_file("--output", arguments.output, curve.log, "a log");
   write_named_file(arguments.output, curve_chart(curves, request));
   return 0;
 }

@@ -215,11 +215,9 @@ std::optional<RunConfiguration> configuration_of_run(const ReportArguments& argu
   }
 }
 
-/// The page must not replace what it is made of.
+/// The page must not replace a file from which it is made.
 void require_other(const std::string& output, const fs::path& source) {
-  std::error_code ignored;
-  if (!fs::equivalent(source, output, ignored)) return;
-  throw ConfigurationError("OUT: found '" + output + "', which is a file to read; accepted: another file");
+  require_other_file("OUT", output, source, "a file");
 }
 
 std::string report_run(const ReportArguments& arguments, CommandContext& context) {

@@ -257,6 +257,14 @@ void require_named_file(const fs::path& path) {
   }
 }
 
+void require_other_file(const std::string& argument, const std::string& output, const fs::path& source,
+                        const std::string& what) {
+  std::error_code ignored;
+  if (!fs::equivalent(source, output, ignored)) return;
+  throw ConfigurationError(argument + ": found '" + output + "', which is " + what +
+                           " to read; accepted: another file");
+}
+
 void write_named_file(const fs::path& path, std::string_view text) {
   require_named_file(path);
   if (is_replaceable(path)) return replace_file(path, text);

@@ -94,6 +94,11 @@ void replace_file(const std::filesystem::path& path, std::string_view text, cons
 /// `path` is a folder or a symbolic link, or is in a folder that is missing or cannot be written.
 void require_named_file(const std::filesystem::path& path);
 
+/// \throws ConfigurationError with the name of the argument if `output`, its value, is the file `source`, which the
+/// command reads. `what`: a word for that file, such as "a log".
+void require_other_file(const std::string& argument, const std::string& output, const std::filesystem::path& source,
+                        const std::string& what);
+
 /// Writes `text` to a path that a user named. A file is replaced atomically. Anything else, such as a pipe or a device,
 /// is written to. \throws ConfigurationError as require_named_file() does.
 void write_named_file(const std::filesystem::path& path, std::string_view text);
