@@ -230,6 +230,8 @@ int plan(const PlanArguments& given, CommandContext& context) {
   if (arguments.refine) {
     ProgressBar bar(context.messages);
     refined = refine_first(best, target, settings_of(arguments, bar), context.plugins());
+  }
+  if (refined.plan.choice != best.plans.front().choice) {
     CheckedPlan checked = check_plan(space, refined.plan.choice, target, context.plugins());
     if (!checked.fault.empty()) throw ConfigurationError("the refined plan cannot run: " + checked.fault);
     chosen = std::move(checked.configuration);

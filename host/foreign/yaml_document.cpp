@@ -71,14 +71,16 @@ class YamlConverter {
     }
   }
 
-  /// Adds the entries of a table whose keys `entries` lacks, then in the same way those of the table, or the list of
-  /// tables, that it merges: `<<: *defaults`.
-  void collect(const YAML::Node& node, int depth, std::vector<Entry>& entries) {
+  /// Adds the entries that a table merges: those of another table (`<<: *defaults`), or of a list of tables. The first
+  /// entry of a key counts.
+  void merge(const YAML::Node& node, int depth, std::vector<Entry>& entries) {
     count(node, depth);
-    if (node.IsSequence()) {
-      for (const YAML::Node& each : node) collect(each, depth + 1, entries);
-      return;
-    }
+    if (!node.IsSequence()) return collect(node, depth, entries);
+    for (const YAML::Node& each : node) merge(each, depth + 1, entries);
+  }
+
+  /// Adds the entries of a table, and then those that it merges. The first entry of a key counts.
+  void collect(const YAML::Node& node, int depth, std::vector<Entry>& entries) {
     if (!node.IsMap()) {
       throw error_at(place(node.Mark()), "<<",
                      "found " + describe(convert(node, depth)) + "; accepted: a table or a list of tables");
@@ -98,7 +100,7 @@ class YamlConverter {
       if (!own.insert(key).second) throw error_at(at, key, "the key stands here twice");
       if (keys.insert(key).second) entries.emplace_back(entry.first, entry.second);
     }
-    for (const YAML::Node& each : merged) collect(each, depth + 1, entries);
+    for (const YAML::Node& each : merged) merge(each, depth + 1, entries);
   }
 
   void convert_list(const YAML::Node& node, int depth, DocumentNode& result) {

@@ -38,7 +38,7 @@ struct CheckedPlan {
   std::string fault = {};
 };
 
-/// `target`: as for find_plans().
+/// Compiles the plan as `strata check` does, and checks it. `target`: as for find_plans().
 [[nodiscard]] CheckedPlan check_plan(const PlanSpace& space, const PlanChoice& choice, const InspectionTarget& target,
                                      PluginRegistry& registry);
 /// Checks the plans that work, from the first one on. Those that cannot run become refused ones at the end, until one

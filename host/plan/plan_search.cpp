@@ -114,8 +114,8 @@ class Search {
     std::move(balanced.begin(), balanced.end(), settled.begin());
   }
 
-  /// Orders sorted plans whose steps take as long, but for kTie: those with fewer strategies come first, then those
-  /// with fewer options.
+  /// Among plans whose steps differ by less than kTie, puts those with fewer strategies first, then those with fewer
+  /// options. `plans`: sorted by time.
   void put_simple_first(std::vector<EvaluatedPlan>& plans) const {
     if (settings_.goal != PlanGoal::time) return;
     for (auto begin = plans.begin(); begin != plans.end() && begin->works();) {

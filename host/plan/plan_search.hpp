@@ -24,8 +24,7 @@ struct EvaluatedPlan {
   std::optional<PlanBounds> dropped = {};
   /// Why it cannot exist.
   std::string refusal;
-  /// Bytes of its fullest rank beyond those of a device, or of the rank that offloads most beyond its share of host
-  /// memory; 0: it fits.
+  /// StepPrediction::excess_bytes(). 0: it fits.
   std::int64_t excess_bytes = 0;
 
   [[nodiscard]] bool works() const { return prediction && excess_bytes == 0; }

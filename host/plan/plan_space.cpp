@@ -40,16 +40,17 @@ std::string option_text(const PlanPart& part, const std::string& option) {
 /// The ranks of the proposals, or their values of an option, for messages.
 std::string offers_of(const std::vector<PlanPart>& parts, const std::string& option) {
   if (parts.empty()) return "nothing";
-  std::set<int> sizes;
-  std::set<std::string> values;
-  for (const PlanPart& part : parts) {
-    sizes.insert(part.proposal.ranks);
-    if (!option.empty()) values.insert(option_text(part, option));
+  std::vector<std::string> words;
+  if (option.empty()) {
+    std::set<int> sizes;
+    for (const PlanPart& part : parts) sizes.insert(part.proposal.ranks);
+    for (const int size : sizes) words.push_back(std::to_string(size));
+    return join(words, ", ") + " ranks";
   }
-  std::vector<std::string> words(values.begin(), values.end());
-  if (!option.empty()) return option + "=" + join(words, ", ");
-  for (const int size : sizes) words.push_back(std::to_string(size));
-  return join(words, ", ") + " ranks";
+  std::set<std::string> values;
+  for (const PlanPart& part : parts) values.insert(option_text(part, option));
+  words.assign(values.begin(), values.end());
+  return option + "=" + join(words, ", ");
 }
 
 /// True if results depend on the samples that a micro-batch has on all replicas: the model has a batch norm, or a loss

@@ -34,10 +34,11 @@ struct StepPrediction {
   /// FLOPs of the model's products (model_flops) and of all executed ops, over what the devices could do in the time.
   double model_flops_utilization = 0;
   double hardware_flops_utilization = 0;
+  /// All ranks of the run, which share the host memory of the nodes.
+  int ranks = 0;
   /// Planned memory of the fullest rank.
   std::int64_t peak_bytes = 0;
   std::map<BufferKind, std::int64_t> bytes_at_peak;
-  int ranks = 0;
   /// Planned host memory of the rank that offloads most.
   std::int64_t offloaded_bytes = 0;
   /// Planned memory of the fullest rank of each stage.
@@ -51,8 +52,8 @@ struct StepPrediction {
   /// The largest of the shares in words, such as "products" or "communication over tp".
   std::string bound;
 
-  /// Bytes of the fullest rank beyond those of a device, or of the rank that offloads most beyond its share of a node's
-  /// host memory; 0: all fit.
+  /// Bytes that are too many: of the fullest rank for its device, or of the rank that offloads most for its share of a
+  /// node's host memory. The larger of the two; 0: both fit.
   [[nodiscard]] std::int64_t excess_bytes(const Device& device, const Cluster& cluster) const;
 };
 

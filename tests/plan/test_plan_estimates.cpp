@@ -220,7 +220,7 @@ TEST_F(PlanEstimates, OfOffloadedStatesNeedHostMemory) {
 }
 
 /// A plan whose estimate was wrong makes room for the next one.
-TEST_F(PlanEstimates, OfPlansThatCannotRunAreNotTheAnswer) {
+TEST_F(PlanEstimates, APlanThatCannotRunIsNotTheAnswer) {
   cluster_.groups[0].device.memory_bytes = std::int64_t{2} << 30;
   configuration_.model.options["embed"] = std::int64_t{1024};
   host::DevicePlans plans{std::make_unique<PlanSpace>(configuration_, registry_, cluster_, 256, host::PlanDemands{}),
@@ -240,7 +240,7 @@ TEST_F(PlanEstimates, OfPlansThatCannotRunAreNotTheAnswer) {
 }
 
 /// Copies of checkpoints need host memory, which the search does not count: 32 MiB for a rank if training waits.
-TEST_F(PlanEstimates, OfPlansThatAreChosenPassTheChecks) {
+TEST_F(PlanEstimates, AChosenPlanHasAPlaceForItsCheckpoints) {
   host::NodeGroup& node = cluster_.groups.front();
   node.device.name = "gpu";
   node.device.host_bandwidth = 1e10;
