@@ -62,7 +62,7 @@ struct StageNode {
 
 struct StageParameter {
   TensorType type;
-  /// Without the stages that hold the parameter.
+  /// The kind of its bucket, without BucketKind::stages, which differ between alike stages.
   BucketKind kind;
   bool decay = true;
   std::int64_t norm_group = -1;
